@@ -1,0 +1,5 @@
+"""`python -m fyke` is the command `fyke`."""
+
+from fyke.cli import main
+
+main()
