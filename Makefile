@@ -1,0 +1,52 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint crash bench lock format
+
+# The first Python on the path that is new enough; only `setup` needs it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+# Test processes at the same time.
+WORKERS ?= 2
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with everything pinned (done by the others where needed)
+	@test -n "$(PYTHON)" || { echo "Fyke needs Python 3.11 or newer on the path." >&2; exit 2; }
+	@$(PYTHON) scripts/setup.py
+
+demo: setup ## Collect from a site on this machine, with faults, and show the proof (under a minute)
+	@$(BIN)/fyke demo $(ARGS)
+
+test: setup lint ## Everything that must pass: lint, types and all tests
+	@failed=0; \
+	$(BIN)/pytest -m "serial and not crash_long" $(ARGS) || [ $$? -eq 5 ] || failed=1; \
+	$(BIN)/pytest -m "not serial and not crash_long" -n $(WORKERS) $(ARGS) || failed=1; \
+	exit $$failed
+
+check: setup lint ## The quick part of `test`: lint, types and unit tests (under a minute)
+	$(BIN)/pytest tests/unit -n $(WORKERS) $(ARGS)
+
+lint: setup
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+crash: setup ## Pairs of faults, drawn by seed (long)
+	$(BIN)/pytest tests/crash -m crash_long -n $(WORKERS) $(ARGS)
+
+bench: setup ## Speed and memory, with the machine they were measured on
+	$(BIN)/python bench/run.py $(ARGS)
+
+lock: setup ## Pin the requirements again (UPGRADE=1: to the newest that fit)
+	$(LOCK) -o requirements/core.txt pyproject.toml
+	$(LOCK) -o requirements/dev.txt -c requirements/core.txt pyproject.toml requirements/dev.in
+
+# Hashes, but no header and no index: the files name no registry, so that any mirror will do.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url $(if $(UPGRADE),--upgrade)
+
+format: setup ## Put the code in shape
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
