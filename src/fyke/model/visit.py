@@ -1,0 +1,52 @@
+"""Visits of items and what they came to."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from fyke.model.words import Fields, ItemState, Outcome
+
+
+class DueItem(Struct, frozen=True):
+    """An item that is still due at the asked generation, with what its visit needs."""
+
+    item_id: int
+    generation: int
+    source_id: str
+    source_hash: str  # of the source's current text
+    scope: str
+    key: str
+    url: str
+    lane: str
+    entry: Fields
+    entry_hash: bytes
+    state: ItemState
+    first_started_at: int | None
+    soft_failures: int
+    soft_ms: int
+    paused_ms: int  # how long the source was paused since first_started_at
+
+
+class Result(Struct):
+    """What a visit came to. `final` None: the attempt failed and the item stays due.
+
+    `record` is set when `final` is stored and the outcome ok: the entry's fields overlaid by the detail's.
+    `filled` says of each expected field whether it had a value (outcomes ok, misfit).
+    """
+
+    item_id: int
+    generation: int
+    outcome: Outcome
+    final: ItemState | None
+    worker: str
+    started_at: int
+    ended_at: int
+    starts: int
+    reason: str = ""
+    costs: bool = False
+    delay_ms: int = 0
+    record: Fields | None = None
+    record_hash: bytes = b""
+    entry_hash: bytes = b""
+    evidence: Fields = field(default_factory=dict)
+    filled: dict[str, bool] = field(default_factory=dict)
