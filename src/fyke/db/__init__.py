@@ -1,0 +1,1 @@
+"""What ledgers and the sql frontier share: tables, migrations, connections, drivers' errors."""

@@ -1,0 +1,46 @@
+"""Drivers' errors, mapped by code, not by class, onto the three kinds that callers tell apart."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from fyke.errors import FykeError, TransientError
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_PASSING = _BUSY | {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+}
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another program holds the file locked",
+    sqlite3.SQLITE_LOCKED: "another connection holds the table locked",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "the file or its folder cannot be written",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
+    sqlite3.SQLITE_IOERR: "reading or writing the disk failed",
+}
+
+
+def _code(error: BaseException) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether repeating the whole transaction soon may succeed."""
+    return _code(error) in _BUSY
+
+
+def translate(error: BaseException) -> BaseException:
+    """TransientError for what passes; our own and row errors as they are."""
+    code = _code(error)
+    if isinstance(error, FykeError) or code not in _PASSING:
+        return error
+    assert code is not None
+    found = TransientError(f"SQLite: {_ADVICE.get(code, 'not available now')} ({error})")
+    found.__cause__ = error
+    return found
