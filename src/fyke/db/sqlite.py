@@ -73,6 +73,7 @@ class SqliteDatabase:
         self._threads: list[threading.Thread] = []
         self._changed: asyncio.Event | None = None
         self._data_version = -1
+        self.version = 0  # counts commits seen, ours and others'
 
     async def write(self, call: Callable[[sqlite3.Connection], T]) -> T:
         """Run `call` inside a write transaction; returns after it is on the disk."""
@@ -82,12 +83,18 @@ class SqliteDatabase:
         """Run `call` inside one read snapshot, beside the writer."""
         return await self._submit(self._reads, self._wake_reader, call)
 
-    async def wait(self, timeout: float) -> None:
-        """Return after the next commit of this process, or one of another process (looked for once a second)."""
+    async def wait(self, timeout: float, since: int) -> None:
+        """Return after a commit later than `since`, a value of `version` read before; at the latest after `timeout` s.
+
+        Commits of other processes are looked for once a second.
+        """
         changed = self._start()
-        changed.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), min(timeout, 1.0))
+        while self.version == since:
+            changed.clear()
+            try:
+                await asyncio.wait_for(changed.wait(), timeout)
+            except TimeoutError:
+                return
 
     async def close(self) -> None:
         """Finish what was submitted and close the connections."""
@@ -130,6 +137,7 @@ class SqliteDatabase:
             else:
                 future.set_exception(error)
         if wrote and self._changed is not None:
+            self.version += 1
             self._changed.set()
 
     def _reply(self, answers: list[tuple[asyncio.Future[Any], Any, BaseException | None]], *, wrote: bool) -> None:
@@ -142,7 +150,7 @@ class SqliteDatabase:
         connection: sqlite3.Connection | None = None
         while True:
             self._wake_writer.acquire()
-            group = []
+            group: list[tuple[Call, asyncio.Future[Any]]] = []
             while self._calls and len(group) < GROUP_LIMIT:
                 group.append(self._calls.popleft())
             if not group:
