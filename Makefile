@@ -12,8 +12,8 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with everything pinned (done by the others where needed)
-	@test -n "$(PYTHON)" || { echo "Fyke needs Python 3.11 or newer on the path." >&2; exit 2; }
-	@$(PYTHON) scripts/setup.py
+	@python="$(PYTHON)"; test -n "$$python" || { echo "Fyke needs Python 3.11 or newer on the path." >&2; exit 2; }; \
+	$$python scripts/setup.py
 
 demo: setup ## Collect from a site on this machine, with faults, and show the proof (under a minute)
 	@$(BIN)/fyke demo $(ARGS)

@@ -28,7 +28,7 @@ def main() -> int:
         return 2
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted = fingerprint()
+        wanted = f"{VENV}\n{fingerprint()}\n"
         if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted:
             return 0
         print("Setting up .venv (a minute or so the first time) ...", flush=True)
@@ -41,24 +41,26 @@ def main() -> int:
 
 
 def fingerprint() -> str:
-    """What the environment depends on: its pins, the package's own definition, and where it lies."""
-    digest = hashlib.sha256(str(VENV).encode())
+    """What the environment depends on: its pins, the package's own definition, and this script."""
+    digest = hashlib.sha256()
     for name in (PINS, "pyproject.toml", "scripts/setup.py"):
         digest.update((ROOT / name).read_bytes())
     return digest.hexdigest()
 
 
 def usable() -> bool:
-    """Whether what is there is a working environment, of this folder, that no installation left half made."""
+    """Whether what is there is a working environment, made here, that no installation left half made."""
     if not PYTHON.exists() or INSTALLING.exists():
         return False
-    ask = "import sys; print(sys.prefix); sys.exit(sys.version_info < (3, 11))"
+    # The commands of a copied or moved environment still run the Python of the place that it came from.
+    if STAMP.exists() and STAMP.read_text().partition("\n")[0] != str(VENV):
+        return False
+    ask = f"import sys; sys.exit(sys.version_info < {OLDEST})"
     try:
-        answer = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=True, timeout=60)
+        subprocess.run([PYTHON, "-c", ask], capture_output=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
         return False
-    # A copied or moved environment still runs, but installs into the place that it came from.
-    return Path(answer.stdout.strip()).resolve() == VENV.resolve()
+    return True
 
 
 def create() -> None:
@@ -76,13 +78,11 @@ def install() -> int:
     """Install the pins, then the package itself, editable; the exit code of what failed, else 0."""
     has_pip = subprocess.run([PYTHON, "-c", "import pip"], capture_output=True, check=False).returncode == 0
     pip = [str(PYTHON), "-m", "pip"] if has_pip else [sys.executable, "-m", "pip", "--python", str(PYTHON)]
-    pip += ["install", "--quiet", "--disable-pip-version-check"]
+    pip += ["install", "-qq", "--disable-pip-version-check"]
     INSTALLING.touch()
     code = (
         subprocess.run([*pip, "--require-hashes", "-r", PINS], cwd=ROOT, check=False).returncode
-        or subprocess.run(
-            [*pip, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT, check=False
-        ).returncode
+        or subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT, check=False).returncode
     )
     # pip that ends by itself has tidied up; one that was killed leaves the mark.
     if code >= 0:
