@@ -1,0 +1,17 @@
+"""Settings: `fyke.toml`, `FYKE_*` variables over it, flags over both. Frozen once read."""
+
+from fyke.settings.load import Loaded, load_settings
+from fyke.settings.schema import Lane, Setting, Settings, all_settings, value_of
+from fyke.settings.values import masked, shown
+
+__all__ = [
+    "Lane",
+    "Loaded",
+    "Setting",
+    "Settings",
+    "all_settings",
+    "load_settings",
+    "masked",
+    "shown",
+    "value_of",
+]
