@@ -99,6 +99,17 @@ def test_only_the_composition_root_imports_from_the_package_inside_a_function() 
     assert {name: what for name, what in found.items() if what and name != "src/fyke/app.py"} == {}
 
 
+def test_the_measures_find_what_they_look_for() -> None:
+    function = "def late():\n" + "    if True:\n        from fyke import ledgers\n" * 30
+    assert list(too_long(ast.parse(function))) == ["1: late has 61 lines; 60 at most"]
+    assert len(list(imports_inside_functions(ast.parse(function)))) == 30
+    assert list(too_long(ast.parse("def fits():\n" + "    x = 1\n" * 59))) == []
+    assert list(too_long(ast.parse("class Big:\n" + "    x = 1\n" * 250))) == [
+        "1: class Big has 251 lines; 250 at most"
+    ]
+    assert list(too_long(ast.parse("class Fits:\n" + "    x = 1\n" * 249))) == []
+
+
 def pins(name: str) -> dict[str, str]:
     text = (ROOT / "requirements" / name).read_text()
     return dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE))
