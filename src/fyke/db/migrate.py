@@ -1,0 +1,98 @@
+"""Brings a ledger's core tables to the schema of this release, once, whoever comes first.
+
+A ledger that is up to date costs one SELECT; alembic is imported only where a step is missing. All steps run in the
+caller's write transaction, so a process that dies leaves the old schema, and one that comes second finds the new.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from pathlib import Path
+from typing import Any
+
+from fyke.errors import UsageError
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+
+
+def newest_schema() -> str:
+    """The number of the last step that this release has, e.g. ``"0002"``."""
+    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9][0-9][0-9][0-9]_*.py"))
+
+
+def moved_to(place: str) -> UsageError:
+    """The error of every call on a ledger that was moved away."""
+    return UsageError(f"this ledger was moved to {place}", hint="name the new one in the setting 'ledger'")
+
+
+def schema_of(connection: sqlite3.Connection) -> str:
+    """The ledger's schema; "" for an empty file.
+
+    Raises:
+        UsageError: the ledger was moved away, or a newer release has upgraded it.
+    """
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone() is None:
+        return ""
+    meta = dict(connection.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'moved_to')"))
+    if "moved_to" in meta:
+        raise moved_to(meta["moved_to"])
+    found, newest = meta.get("schema", ""), newest_schema()
+    if found > newest:
+        raise UsageError(
+            f"this ledger has schema {found}, and this release of Fyke knows none later than {newest}",
+            hint="a newer release has upgraded it: install that release here too",
+        )
+    return found
+
+
+def upgrade(connection: sqlite3.Connection) -> bool:
+    """Run the missing steps; True if there were any. Call inside a write transaction."""
+    if schema_of(connection) == newest_schema():
+        return False
+    _run_steps(connection)
+    names = (("schema", newest_schema()), ("ledger_id", uuid.uuid4().hex), ("epoch", "1"))
+    for name, value in names:
+        known = connection.execute("SELECT 1 FROM meta WHERE name = ?", (name,)).fetchone()
+        if known is None:
+            connection.execute("INSERT INTO meta(name, value) VALUES (?, ?)", (name, value))
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (newest_schema(),))
+    return True
+
+
+def load_alembic() -> None:
+    """Import what `upgrade` needs, for it takes seconds in which no transaction should be open."""
+    import alembic.command
+    import alembic.config  # noqa: F401
+
+
+def _run_steps(connection: sqlite3.Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import StaticPool
+
+    engine = create_engine("sqlite://", creator=lambda: _Lent(connection), poolclass=StaticPool)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    with engine.connect() as lent:
+        config.attributes["connection"] = lent
+        command.upgrade(config, "head")
+    engine.dispose()
+
+
+class _Lent:
+    """The caller's connection as SQLAlchemy sees it: it may not end the transaction that the steps run in."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Ledgers: the truth in a database. Each passes `fyke.testing.LedgerContract`."""
