@@ -178,7 +178,7 @@ def all_settings(struct: type[Struct] = Settings, prefix: str = "") -> Iterator[
         yield Setting(prefix + name, limits.pop("kind"), meta.description, default, optional, limits, choices)
 
 
-def value_of(settings: Settings, name: str) -> Any:
+def value_of(settings: Struct, name: str) -> Any:
     """The value of a dotted name."""
     value: Any = settings
     for part in name.split("."):

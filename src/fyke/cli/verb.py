@@ -1,0 +1,89 @@
+"""What every verb has: the settings and their flags, an event loop, an exit code, an example in its help."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import typer
+
+from fyke.cli.flags import APP, FLAGS, Ledger, Sources, Values, Verbs, remember
+from fyke.settings import Loaded, load_settings
+
+_OWN_OPTIONS: Final = {"ledger": Ledger, "sources": Sources, "values": Values}
+_OPTIONS_LAST: Final = inspect.Parameter.KEYWORD_ONLY
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def one_verb() -> typer.Typer:
+    """An app for a verb without verbs below it."""
+    return typer.Typer(**APP)
+
+
+def group(text: str) -> typer.Typer:
+    """An app for a verb with verbs below it. `default_verb` gives it an action of its own."""
+    app = typer.Typer(**APP, cls=Verbs, no_args_is_help=True, help=text)
+    app.callback()(lambda: None)
+    return app
+
+
+def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable[[Function], Function]:
+    """Make a function a verb. A first parameter `loaded` is filled with the settings; a returned number is the exit
+    code.
+    """
+
+    def decorate(function: Function) -> Function:
+        command = app.command(name, help=inspect.getdoc(function), epilog=f"Example: {example}")
+        command(_called(function, as_default=False))
+        return function
+
+    return decorate
+
+
+def default_verb(app: typer.Typer, *, example: str) -> Callable[[Function], Function]:
+    """Make a function what a group does when no verb of it is named."""
+
+    def decorate(function: Function) -> Function:
+        callback = app.callback(
+            invoke_without_command=True,
+            no_args_is_help=False,
+            help=inspect.getdoc(function),
+            epilog=f"Example: {example}",
+        )
+        callback(_called(function, as_default=True))
+        return function
+
+    return decorate
+
+
+def _called(function: Callable[..., Any], *, as_default: bool) -> Callable[..., None]:
+    """The function as typer calls it: with a context and the options of the settings, inside an event loop."""
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    wants_settings = bool(parameters) and parameters[0].annotation is Loaded
+
+    def call(context: typer.Context, **given: Any) -> None:
+        if wants_settings:
+            remember(context, given.pop("ledger"), given.pop("sources"), given.pop("values"))
+        if as_default and context.invoked_subcommand is not None:
+            return
+        settings = [load_settings(Path.cwd(), os.environ, context.meta.get(FLAGS))] if wants_settings else []
+        answer = function(*settings, **given)
+        code = asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+        if code:
+            raise typer.Exit(code)
+
+    shown = [each.replace(kind=_OPTIONS_LAST) for each in (parameters[1:] if wants_settings else parameters)]
+    if wants_settings:
+        shown += [
+            inspect.Parameter(name, _OPTIONS_LAST, default=None, annotation=annotation)
+            for name, annotation in _OWN_OPTIONS.items()
+        ]
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    call.__signature__ = inspect.Signature([first, *shown])  # type: ignore[attr-defined]
+    call.__annotations__ = {}
+    return call
