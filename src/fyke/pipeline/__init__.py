@@ -1,0 +1,1 @@
+"""The work itself: scheduler, lister, collector, worker, reaper, reconciler, auditor. Knows ports, never a back end."""

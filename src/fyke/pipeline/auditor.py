@@ -1,0 +1,31 @@
+"""The proof: both sides of `listed = stored + dead + ignored + open`, with what the frontier really holds (P2)."""
+
+from __future__ import annotations
+
+from fyke.model import AuditReport, Finding
+from fyke.pipeline.reconciler import Reconciler
+from fyke.ports import Frontier, Ledger
+
+BATCH = 1_000
+
+
+async def live_keys(frontier: Frontier) -> set[str]:
+    """The keys of all live tasks."""
+    found: set[str] = set()
+    after = ""
+    while keys := await frontier.keys(after, BATCH):
+        found.update(key for key, _, _ in keys)
+        after = keys[-1][0]
+    return found
+
+
+async def audit(ledger: Ledger, frontier: Frontier) -> AuditReport:
+    """Counts rows, not counters. Reads only."""
+    return await ledger.audit(await live_keys(frontier))
+
+
+async def repair(ledger: Ledger, frontier: Frontier) -> tuple[list[Finding], AuditReport]:
+    """Mend what can be mended, queue what is not queued, and audit once more."""
+    findings = await ledger.repair(await audit(ledger, frontier))
+    await Reconciler(ledger, frontier, grace_ms=0).run_once()
+    return findings, await audit(ledger, frontier)

@@ -1,0 +1,140 @@
+"""One visit of an item's detail: its hops, its fields, its record. Writes nothing: the worker commits the result."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec import Struct
+
+from fyke.errors import FetchFailed, UsageError
+from fyke.model import Delivery, DueItem, Fields, ItemState, LanePolicy, Outcome, Result
+from fyke.pipeline.requests import Sender, TaskRequests, evidence, outcome_of
+from fyke.policy.outcome import Effect, Limits, decide
+from fyke.ports import Source
+
+
+class Visited(Struct):
+    """A visit that ended: what the ledger is to write, and what follows for the frontier."""
+
+    delivery: Delivery
+    result: Result
+    effect: Effect
+    lane: str
+
+
+class Collector:
+    """Visits items with the sources' rules."""
+
+    def __init__(self, sender: Sender, random: Random, limits: Limits, worker: str) -> None:
+        self._sender, self._random, self._limits, self._worker = sender, random, limits, worker
+
+    async def visit(self, delivery: Delivery, due: DueItem, source: Source) -> Visited:
+        """Fetch and extract one item.
+
+        Raises:
+            Deferred, LeaseLost: give the task back, or drop it.
+            TransientError: the frontier or the ledger is away.
+        """
+        if delivery.starts >= self._limits.attempts:
+            reason = f"{delivery.starts} starts never ended: the worker died each time"
+            return self.ended(delivery, due, Outcome.WORKER_DIED, reason, delivery.starts, self._sender.clock.now())
+        requests = TaskRequests(self._sender, delivery, source.fetch, lane_policy(source, delivery.task.lane))
+        fields, proof = dict(due.entry), dict[str, object]()
+        try:
+            for step in range(source.steps):
+                response = await requests.send(source.detail_request(step, fields))
+                proof = evidence(response)
+                page = source.read_detail(step, response, fields)
+                if page.outcome is not Outcome.OK:
+                    filled = dict.fromkeys(page.missing, False)
+                    return self._failed(delivery, due, requests, page.outcome, page.reason, None, proof, filled)
+                fields |= page.fields
+        except FetchFailed as error:
+            proof |= error.evidence
+            outcome = outcome_of(error)
+            return self._failed(delivery, due, requests, outcome, error.reason, error.retry_after, proof)
+        except UsageError as error:
+            return self._failed(delivery, due, requests, Outcome.ERROR, str(error), None, proof)
+        return self._stored(delivery, due, source, requests, fields, proof)
+
+    def _stored(
+        self,
+        delivery: Delivery,
+        due: DueItem,
+        source: Source,
+        requests: TaskRequests,
+        fields: Fields,
+        proof: dict[str, object],
+    ) -> Visited:
+        record, record_hash, filled = source.record(due.entry, fields)
+        result = self._result(due, Outcome.OK, ItemState.STORED, requests.starts, requests.started_at)
+        result.record, result.record_hash, result.filled = record, record_hash, filled
+        result.entry_hash, result.evidence = due.entry_hash, proof
+        return Visited(delivery, result, Effect(ItemState.STORED), delivery.task.lane)
+
+    def _failed(
+        self,
+        delivery: Delivery,
+        due: DueItem,
+        requests: TaskRequests,
+        outcome: Outcome,
+        reason: str,
+        retry_after: int | None,
+        proof: dict[str, object],
+        filled: dict[str, bool] | None = None,
+    ) -> Visited:
+        started_at = requests.started_at or self._sender.clock.now()
+        return self.ended(
+            delivery, due, outcome, reason, requests.starts, started_at, retry_after, proof, filled=filled
+        )
+
+    def ended(
+        self,
+        delivery: Delivery,
+        due: DueItem,
+        outcome: Outcome,
+        reason: str,
+        starts: int,
+        started_at: int,
+        retry_after: int | None = None,
+        proof: dict[str, object] | None = None,
+        *,
+        filled: dict[str, bool] | None = None,
+    ) -> Visited:
+        """A visit that brought no record, with the effect of its outcome."""
+        now = self._sender.clock.now()
+        first = due.first_started_at or started_at
+        effect = decide(
+            outcome,
+            starts=starts,
+            soft_failures=due.soft_failures,
+            soft_ms=due.soft_ms,
+            age_ms=max(0, now - first - due.paused_ms),
+            uniform=self._random.random(),
+            retry_after=retry_after,
+            limits=self._limits,
+        )
+        if effect.gave_up:
+            outcome, reason = Outcome.GAVE_UP, f"gave up; the last failure was {outcome.value}: {reason}"
+        result = self._result(due, outcome, effect.final, starts, started_at)
+        result.reason, result.costs, result.delay_ms = reason, effect.costs, effect.delay_ms
+        result.evidence, result.filled, result.entry_hash = dict(proof or {}), dict(filled or {}), due.entry_hash
+        return Visited(delivery, result, effect, delivery.task.lane)
+
+    def _result(self, due: DueItem, outcome: Outcome, final: ItemState | None, starts: int, started_at: int) -> Result:
+        return Result(
+            item_id=due.item_id,
+            generation=due.generation,
+            outcome=outcome,
+            final=final,
+            worker=self._worker,
+            started_at=started_at,
+            ended_at=self._sender.clock.now(),
+            starts=starts,
+        )
+
+
+def lane_policy(source: Source, lane: str) -> LanePolicy:
+    """The source's own policy for a lane: named, or its policy for any host."""
+    policies = {policy.lane: policy for policy in source.resolved.lanes}
+    return policies.get(lane) or policies.get("*") or LanePolicy(lane)

@@ -1,0 +1,308 @@
+"""One walk of one listing: page → entries → ledger (one transaction) → offer what is due (P2, P5).
+
+The ledger has each entry before the frontier hears of it; the walk's state is written with each page, so a walk that is
+killed resumes at its last page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fyke.errors import FetchFailed, LeaseLost, TransientError, UsageError
+from fyke.model import (
+    Delivery,
+    ListPage,
+    Outcome,
+    PageCommit,
+    PassEnd,
+    PassLease,
+    PassState,
+    Request,
+    Response,
+    Retry,
+)
+from fyke.pipeline.blocks import hold_blocked, hold_named
+from fyke.pipeline.collector import lane_policy
+from fyke.pipeline.requests import Sender, TaskRequests, outcome_of
+from fyke.pipeline.shelf import SourceShelf
+from fyke.policy.coverage import Move, Rules, Step, Walk, advance, ended_by_status, resumes, step_back, unchanged
+from fyke.policy.outcome import Limits, decide
+from fyke.ports import Ledger, Source
+
+log = logging.getLogger("fyke.lister")
+
+RESUME_WITHIN_MS = 600_000
+BLANK_PAUSE_S = 3.0
+
+
+class Checkpoint(Struct):
+    """`cursor`: of the last committed page; `next`: of the one after it. `starts`: those that were counted by then."""
+
+    walk: Walk
+    cursor: dict[str, Any] | None = None
+    next: dict[str, Any] | None = None
+    starts: int = 0
+
+
+class _Ended(Exception):
+    """The walk is over (internal)."""
+
+    def __init__(self, end: PassEnd) -> None:
+        super().__init__(end.reason)
+        self.end = end
+
+
+class Lister:
+    """Walks listings. `counters` gets what each stage took in and gave out."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        sender: Sender,
+        shelf: SourceShelf,
+        random: Random,
+        limits: Limits,
+        worker: str,
+        *,
+        blocks_to_pause: int = 5,
+        blank_pause_s: float = BLANK_PAUSE_S,
+    ) -> None:
+        self._ledger, self._sender, self._shelf = ledger, sender, shelf
+        self._random, self._limits, self._worker = random, limits, worker
+        self._blocks_to_pause, self._blank_pause = blocks_to_pause, blank_pause_s
+
+    async def walk(self, delivery: Delivery) -> dict[str, int]:
+        """Walk the pass of a delivery to its end, or give it back; returns counts of entries, new, known, refused,
+        pages.
+
+        Raises:
+            LeaseLost: the pass is not ours any more.
+            Deferred: the lane may not go soon; the pass resumes at its checkpoint.
+            TransientError: ledger or frontier are away.
+        """
+        counts = dict.fromkeys(("pages", "entries", "new", "known", "refused"), 0)
+        lease = await self._ledger.start_pass(delivery.task.ref, self._worker)
+        if lease is None:
+            await self._sender.frontier.ack([delivery])
+            return counts
+        try:
+            source = await self._shelf.get(lease.source_id, lease.source_hash)
+            if source is None:
+                raise _Ended(PassEnd(PassState.FAILED, reason="the source is not in the ledger any more"))
+            self._alive(lease, delivery)
+            remaining = (lease.deadline - self._sender.clock.now()) / 1000
+            async with asyncio.timeout(max(remaining, 0)):
+                await _Walker(self._ledger, self._sender, self._blank_pause, lease, delivery, source, counts).run()
+        except _Ended as ended:
+            await self._end(lease, delivery, ended.end)
+        except TimeoutError:
+            await self._end(lease, delivery, PassEnd(PassState.TIMED_OUT, reason="the run's time limit was reached"))
+        except UsageError as error:
+            await self._end(lease, delivery, PassEnd(PassState.FAILED, reason=str(error)))
+        except FetchFailed as error:
+            await self._failed(lease, delivery, error)
+        return counts
+
+    def _alive(self, lease: PassLease, delivery: Delivery) -> None:
+        """A list page that kills its worker again and again ends the pass; deaths after progress do not count."""
+        made = msgspec.json.decode(lease.checkpoint, type=Checkpoint).starts if lease.checkpoint else 0
+        deaths = delivery.starts - made
+        if deaths >= self._limits.attempts:
+            raise _Ended(PassEnd(PassState.FAILED, reason=f"the worker died {deaths} times on the same page"))
+
+    async def _end(self, lease: PassLease, delivery: Delivery, end: PassEnd) -> None:
+        await self._ledger.end_pass(lease.pass_id, lease.fence, end)
+        await self._sender.frontier.ack([delivery])
+
+    async def _failed(self, lease: PassLease, delivery: Delivery, error: FetchFailed) -> None:
+        """The walk could not go on: try again later, or end it as failed."""
+        outcome, lane = outcome_of(error), delivery.task.lane
+        effect = decide(
+            outcome,
+            starts=lease.attempts + 1,
+            soft_failures=lease.soft_failures,
+            soft_ms=0,
+            age_ms=0,
+            uniform=self._random.random(),
+            retry_after=error.retry_after,
+            limits=self._limits,
+        )
+        if effect.final is not None:
+            reason = f"{outcome.value}: {error.reason}"
+            await self._end(lease, delivery, PassEnd(PassState.FAILED, reason=reason))
+            return
+        accepted = await self._ledger.pass_failed(
+            lease.pass_id,
+            lease.fence,
+            outcome=outcome.value,
+            reason=error.reason,
+            costs=effect.costs,
+            evidence=error.evidence,
+        )
+        if not accepted:
+            raise LeaseLost(f"pass {lease.pass_id} has another owner")
+        frontier, ledger, clock = self._sender.frontier, self._ledger, self._sender.clock
+        if effect.blocked:
+            await hold_blocked(
+                ledger, frontier, clock, self._limits, lane, lease.source_id, error.reason, self._blocks_to_pause
+            )
+        elif effect.hold_ms:
+            await hold_named(ledger, frontier, clock, lane, effect.hold_ms, error.reason)
+        await frontier.retry([Retry(delivery, effect.delay_ms, error.reason, counted=False)])
+
+
+class _Walker:
+    """One walk in progress."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        sender: Sender,
+        pause: float,
+        lease: PassLease,
+        delivery: Delivery,
+        source: Source,
+        counts: dict[str, int],
+    ) -> None:
+        self._ledger, self._sender, self._pause = ledger, sender, pause
+        self._lease, self._source, self._counts = lease, source, counts
+        self._requests = TaskRequests(self._sender, delivery, source.fetch, lane_policy(source, delivery.task.lane))
+        self._rules = rules_of(source, lease)
+        self._walk, self._cursor, self._reread = self._resume()
+        self._etag, self._modified = "", ""
+
+    def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
+        lease = self._lease
+        fresh = self._sender.clock.now() - lease.checkpoint_at <= RESUME_WITHIN_MS
+        if lease.checkpoint is None or not fresh:
+            return Walk(), None, False
+        kept = msgspec.json.decode(lease.checkpoint, type=Checkpoint)
+        if kept.walk.page == 0:
+            return kept.walk, kept.cursor, False
+        return step_back(kept.walk), kept.cursor, True
+
+    async def run(self) -> None:
+        """Read page after page; ends by _Ended or FetchFailed."""
+        while True:
+            page, response = await self._read()
+            if self._reread:
+                self._reread = False
+                if not resumes(self._walk, [entry.key for entry in page.entries]):
+                    # Rows were withdrawn meanwhile and the pages have shifted: only page one is sure.
+                    self._walk, self._cursor = Walk(), None
+                    continue
+            move = await self._write(page, response)
+            if move.step is Step.END:
+                assert move.end is not None
+                raise _Ended(self._with_validators(move.end))
+            if move.step is Step.AGAIN:
+                await self._sender.clock.sleep(self._pause)
+            elif move.step is Step.FIRST:
+                self._cursor = None
+            else:
+                self._cursor = page.next
+
+    async def _read(self) -> tuple[ListPage, Response]:
+        first = self._cursor is None
+        request = self._source.list_request(self._lease.listing, self._cursor)
+        if first and self._walk.page == 0 and self._walk.look == 0 and not self._walk.again:
+            request = self._conditional(request)
+        try:
+            response = await self._requests.send(request)
+        except FetchFailed as error:
+            gone = outcome_of(error) in (Outcome.NOT_FOUND, Outcome.GONE)
+            if gone and not first:
+                move = ended_by_status(self._walk, self._rules, self._lease.coverage)
+                if move.step is Step.END:
+                    assert move.end is not None
+                    raise _Ended(self._with_validators(move.end)) from error
+                self._cursor = None
+                return await self._read()
+            raise
+        if response.status == 304:
+            end = unchanged(self._walk).end
+            assert end is not None
+            raise _Ended(end)
+        if first and self._walk.look == 0:
+            self._etag = response.headers.get("etag", "")
+            self._modified = response.headers.get("last-modified", "")
+        page = self._source.read_page(self._lease.listing, response, self._cursor)
+        if page.outcome is not Outcome.OK:
+            raise FetchFailed(page.outcome, page.reason, evidence={"url": response.url, "status": response.status})
+        return page, response
+
+    def _conditional(self, request: Request) -> Request:
+        headers = dict(request.headers)
+        if self._lease.etag:
+            headers["If-None-Match"] = self._lease.etag
+        if self._lease.last_modified:
+            headers["If-Modified-Since"] = self._lease.last_modified
+        return msgspec.structs.replace(request, headers=headers)
+
+    async def _write(self, page: ListPage, response: Response) -> Move:
+        lease, walk = self._lease, self._walk
+        standing = await self._ledger.recognise(lease.pass_id, [entry.key for entry in page.entries])
+        refused_new = sum(row.fingerprint not in lease.accepted_refusals for row in page.refused)
+        move = advance(
+            walk,
+            page,
+            standing,
+            self._rules,
+            lease.coverage,
+            now=self._sender.clock.now(),
+            refused_new=refused_new,
+        )
+        kept = Checkpoint(walk, None if move.step is Step.FIRST else self._cursor, page.next, self._requests.starts)
+        commit = PageCommit(
+            number=walk.page,
+            look=walk.look,
+            url=response.url,
+            read_at=response.started_at,
+            entries=page.entries,
+            refused=page.refused,
+            checkpoint=msgspec.json.encode(kept),
+        )
+        result = await self._ledger.page(lease.pass_id, lease.fence, commit)
+        if not result.accepted:
+            raise LeaseLost(f"pass {lease.pass_id} has another owner")
+        for name, amount in (
+            ("pages", 1),
+            ("entries", len(page.entries) + len(page.refused)),
+            ("new", result.new),
+            ("known", result.known),
+            ("refused", result.refused),
+        ):
+            self._counts[name] += amount
+        if result.due:
+            try:
+                await self._sender.frontier.offer(result.due)
+            except TransientError as error:
+                log.warning("offer failed, the reconciler will make it good: %s", error)
+        return move
+
+    def _with_validators(self, end: PassEnd) -> PassEnd:
+        return msgspec.structs.replace(end, etag=self._etag, last_modified=self._modified)
+
+
+def rules_of(source: Source, lease: PassLease) -> Rules:
+    """The source's words about walks, with the run's moment put in."""
+    connect, checks = source.connect, source.checks
+    since = connect.start_value if connect.start == "since" else lease.started_at - connect.start_value
+    listed = set(source.list_fields)
+    return Rules(
+        known=connect.known,
+        lookback=connect.lookback,
+        all=connect.all,
+        start="since" if connect.start in ("since", "length") else connect.start,
+        since=since,
+        max_pages=connect.max_pages,
+        paged=source.paged,
+        rows_min=checks.rows_per_page_min,
+        coverage={name: share for name, share in checks.coverage.items() if name in listed},
+    )

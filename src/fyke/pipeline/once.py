@@ -1,0 +1,159 @@
+"""One invocation that collects what is due and ends: `fyke run --once`, all in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+from msgspec import Struct
+
+from fyke.errors import TransientError
+from fyke.model import ItemState, RunRow, RunState, SourceCounts
+from fyke.pipeline.loops import every
+from fyke.pipeline.reaper import Reaper
+from fyke.pipeline.reconciler import Reconciler
+from fyke.pipeline.scheduler import Scheduler, open_by_hand
+from fyke.pipeline.shelf import SourceShelf
+from fyke.pipeline.worker import Worker
+from fyke.ports import Clock, Frontier, Ledger
+
+LOOK_S = 0.2
+GRACE_MS = 3_000
+RUNS_READ = 200
+GOOD = (RunState.COMPLETE, RunState.SKIPPED)
+
+
+class OnceReport(Struct, frozen=True):
+    """What this invocation came to. `problems`: each a sentence for a person; empty = balanced and complete."""
+
+    sources: list[SourceCounts]
+    runs: list[RunRow]
+    new_stored: int
+    new_dead: int
+    still_open: int
+    interrupted: bool
+    seconds: float
+    problems: list[str]
+
+
+class OnceParts(Struct, frozen=True):
+    """What an invocation is made of. Times in ms but `reap_s`."""
+
+    ledger: Ledger
+    frontier: Frontier
+    shelf: SourceShelf
+    scheduler: Scheduler
+    worker: Worker
+    clock: Clock
+    random: Random
+    wait: int
+    reap_s: float = 10.0
+
+
+async def run_once(
+    parts: OnceParts,
+    ids: Sequence[str],
+    stop: asyncio.Event,
+    progress: Callable[[list[SourceCounts]], None] | None = None,
+) -> OnceReport:
+    """Open (or resume) a run of each source and work until nothing of them is due or delayed, at most `parts.wait`."""
+    clock, ledger = parts.clock, parts.ledger
+    began, began_at = clock.monotonic(), await ledger.now()
+    before = {row.source_id: row for row in await _counts(ledger, ids)}
+    resumed = {run.id for source_id in ids for run in await ledger.running(source_id)}
+    opened = await open_by_hand(parts.scheduler, ledger, parts.shelf, ids)
+    ended = asyncio.Event()
+    loops = _services(parts, ended)
+    working = asyncio.create_task(parts.worker.run())
+    try:
+        await _until_done(parts, ids, stop, began + parts.wait / 1000, working, progress)
+    finally:
+        parts.worker.stop()
+        ended.set()
+        await asyncio.gather(working, *loops, return_exceptions=True)
+    if working.done() and not working.cancelled() and (error := working.exception()) is not None:
+        raise error
+    mine = resumed | {run.run_id for run in opened}
+    return await _report(ledger, ids, before, mine, began_at, stop.is_set(), clock.monotonic() - began)
+
+
+def _services(parts: OnceParts, ended: asyncio.Event) -> list[asyncio.Task[None]]:
+    reaper = Reaper(parts.ledger, parts.frontier)
+    reconciler = Reconciler(parts.ledger, parts.frontier, grace_ms=GRACE_MS)
+
+    async def reap() -> None:
+        await reaper.run_once()
+
+    async def reconcile() -> None:
+        await reconciler.run_once()
+
+    async def expire() -> None:
+        await parts.ledger.expire_runs()
+
+    rounds = (("reaper", reap, parts.reap_s), ("reconciler", reconcile, 5.0), ("scheduler", expire, 1.0))
+    return [
+        asyncio.create_task(every(name, call, wait, clock=parts.clock, random=parts.random, stop=ended))
+        for name, call, wait in rounds
+    ]
+
+
+async def _until_done(
+    parts: OnceParts,
+    ids: Sequence[str],
+    stop: asyncio.Event,
+    deadline: float,
+    working: asyncio.Task[None],
+    progress: Callable[[list[SourceCounts]], None] | None,
+) -> None:
+    while not stop.is_set() and not working.done() and parts.clock.monotonic() < deadline:
+        try:
+            if parts.worker.idle and await parts.ledger.open_count(ids) == 0:
+                return
+            if progress is not None:
+                progress(await _counts(parts.ledger, ids))
+        except TransientError:
+            # The worker parks and says so; nothing is lost by looking later.
+            pass
+        try:
+            await asyncio.wait_for(stop.wait(), LOOK_S)
+        except TimeoutError:
+            continue
+
+
+async def _counts(ledger: Ledger, ids: Sequence[str]) -> list[SourceCounts]:
+    wanted = set(ids)
+    return [row for row in await ledger.counts() if row.source_id in wanted]
+
+
+async def _report(
+    ledger: Ledger,
+    ids: Sequence[str],
+    before: dict[str, SourceCounts],
+    run_ids: set[int],
+    began_at: int,
+    interrupted: bool,
+    seconds: float,
+) -> OnceReport:
+    after = await _counts(ledger, ids)
+    runs = [run for source_id in ids for run in await ledger.runs(source_id, limit=RUNS_READ) if run.id in run_ids]
+    old = {source_id: (row.dead, row.stored) for source_id, row in before.items()}
+    dead = sum(max(0, row.dead - old.get(row.source_id, (0, 0))[0]) for row in after)
+    stored = sum(max(0, row.stored - old.get(row.source_id, (0, 0))[1]) for row in after)
+    problems = []
+    for run in runs:
+        if run.state not in GOOD:
+            reasons = "; ".join(f"{row.listing}: {row.reason}" for row in run.passes if row.reason) or run.reason
+            problems.append(f"run {run.id} of {run.source_id} ended as {run.state.value}: {reasons}".rstrip(": "))
+    if dead:
+        problems.append(f"{dead} item(s) died: `fyke dead list`")
+    still_open = sum(row.open for row in after)
+    if still_open:
+        names = ", ".join(f"{row.source_id} ({row.open})" for row in after if row.open)
+        problems.append(f"still {ItemState.OPEN.value}: {names}; `fyke status` says why")
+    for row in after:
+        if row.listed != row.stored + row.dead + row.ignored + row.open:
+            problems.append(f"the counts of {row.source_id} do not add up: `fyke audit`")
+        if row.paused_at is not None:
+            problems.append(f"source {row.source_id} is paused: {row.paused_reason}")
+    return OnceReport(after, runs, stored, dead, still_open, interrupted, round(seconds, 3), problems)

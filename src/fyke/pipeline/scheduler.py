@@ -1,0 +1,139 @@
+"""Slots that are due become runs, and runs become listing tasks. Any number of schedulers: one slot is one run (P1).
+
+UNIQUE(source, slot) in the ledger decides, by the server's clock; nothing here is needed for correctness.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from fyke.errors import TransientError, UsageError
+from fyke.model import Event, NewRun, OpenedRun, SourceRow
+from fyke.pipeline.shelf import SourceShelf
+from fyke.pipeline.stages import Stages
+from fyke.policy.cadence import due_slot, next_slots
+from fyke.policy.politeness import lane_of
+from fyke.ports import Frontier, Ledger, Source
+
+log = logging.getLogger("fyke.scheduler")
+
+LONGEST_SLEEP_MS = 5_000
+LATE_IS_MS = 60_000
+
+
+class Scheduler:
+    """Opens runs that are due and offers their listing tasks."""
+
+    def __init__(self, ledger: Ledger, frontier: Frontier, shelf: SourceShelf, stages: Stages) -> None:
+        self._ledger, self._frontier, self._shelf, self._stages = ledger, frontier, shelf, stages
+        self._unreadable: dict[str, str] = {}
+
+    async def run_once(self) -> int:
+        """Open what is due now and end what is over its limit; returns ms until the next look.
+
+        Raises:
+            TransientError: the ledger is away; the slots are taken late, none is lost.
+        """
+        for run in await self._ledger.expire_runs():
+            log.warning("run %d of %s was over its limit", run.id, run.source_id)
+        now = await self._ledger.now()
+        wait = LONGEST_SLEEP_MS
+        for row in await self._ledger.sources():
+            if row.paused_at is not None:
+                continue
+            source = await self._readable(row, now)
+            if source is None or not source.schedule.cron:
+                continue
+            await self._take_due(row, source, now)
+            upcoming = next_slots(source.schedule.cron, source.schedule.timezone, now, 1)
+            if upcoming:
+                wait = min(wait, max(upcoming[0] - now, 10))
+        return wait
+
+    async def _readable(self, row: SourceRow, now: int) -> Source | None:
+        """A source whose text cannot be compiled here is told once, and the others go on."""
+        try:
+            return await self._shelf.get(row.source.id, row.source.hash)
+        except UsageError as error:
+            if self._unreadable.get(row.source.id) != row.source.hash:
+                self._unreadable[row.source.id] = row.source.hash
+                text = f"source {row.source.id} cannot be used here: {error}"
+                await self._ledger.add_events([Event("missed", text, source_id=row.source.id, at=now)])
+            return None
+
+    async def _take_due(self, row: SourceRow, source: Source, now: int) -> None:
+        schedule, source_id = source.schedule, row.source.id
+        last = await self._ledger.last_cron_slot(source_id)
+        after = max(last or 0, row.applied_at)
+        due = due_slot(schedule.cron, schedule.timezone, after, now)
+        if due is None:
+            return
+        skipped = ""
+        if schedule.late == "skip" and due.late_ms > LATE_IS_MS:
+            skipped = f"it was {due.late_ms // 1000} s late and the source says late: skip"
+        running = await self._ledger.running(source_id)
+        if running and not skipped:
+            if schedule.overlap == "queue":
+                return
+            if schedule.overlap == "cancel":
+                for run in running:
+                    await self._ledger.cancel_run(run.id, "cancelled by the next slot (overlap: cancel)")
+            else:
+                skipped = f"run {running[0].id} was still going (overlap: skip)"
+        await self.open(source_id, source, due.slot, covers_from=due.covers_from, skipped=skipped)
+
+    async def open(
+        self,
+        source_id: str,
+        source: Source,
+        slot: int,
+        *,
+        covers_from: int | None = None,
+        trigger: str = "cron",
+        skipped: str = "",
+    ) -> OpenedRun:
+        """Take one slot and offer its listings; safe to repeat. Where the offer fails the reconciler makes it good."""
+        listings = source.listings()
+        lanes = [lane_of(source.list_request(listing, None).url) for listing in listings]
+        self._stages.add("trigger", took=1)
+        opened = await self._ledger.open_run(
+            NewRun(
+                source_id=source_id,
+                slot=slot,
+                listings=listings,
+                lanes=lanes,
+                trigger=trigger,
+                covers_from=covers_from,
+                limit_ms=source.schedule.limit,
+                skipped=skipped,
+            )
+        )
+        await self.offer(opened)
+        if opened.created:
+            self._stages.add("trigger", gave=len(opened.tasks), failed=bool(skipped))
+            log.info("run %d of %s: slot %d, %d listing(s) %s", opened.run_id, source_id, slot, len(listings), skipped)
+        return opened
+
+    async def offer(self, opened: OpenedRun) -> None:
+        if not opened.tasks:
+            return
+        try:
+            await self._frontier.offer(opened.tasks)
+        except TransientError as error:
+            log.warning("listings of run %d are offered by the reconciler: %s", opened.run_id, error)
+
+
+async def open_by_hand(scheduler: Scheduler, ledger: Ledger, shelf: SourceShelf, ids: Sequence[str]) -> list[OpenedRun]:
+    """A run per source with its start time as slot; a run that a dead process left is resumed, not doubled."""
+    opened = []
+    for source_id in ids:
+        rows = {row.source.id: row for row in await ledger.sources()}
+        source = await shelf.get(source_id, rows[source_id].source.hash)
+        if source is None:
+            continue
+        if await ledger.running(source_id):
+            log.info("source %s has a run in progress: it is resumed", source_id)
+            continue
+        opened.append(await scheduler.open(source_id, source, await ledger.now(), trigger="hand"))
+    return opened

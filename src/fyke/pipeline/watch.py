@@ -1,0 +1,42 @@
+"""What nobody would notice: tasks that wait while none starts, and leases that nobody takes."""
+
+from __future__ import annotations
+
+from fyke.model import Event
+from fyke.ports import Clock, Frontier, Ledger
+
+STALLED_AFTER_MS = 120_000
+
+
+class Watch:
+    """Tells once per stall. `stalled_after_ms`: tasks were waiting that long, could go, and none started."""
+
+    def __init__(
+        self, ledger: Ledger, frontier: Frontier, clock: Clock, stalled_after_ms: int = STALLED_AFTER_MS
+    ) -> None:
+        self._ledger, self._frontier, self._clock, self._limit = ledger, frontier, clock, stalled_after_ms
+        self._waiting_since: float | None = None
+        self._told = False
+        self._last_lease: int | None = None
+
+    async def run_once(self) -> bool:
+        """True when a stall is found anew: the caller restarts the workers."""
+        stats = await self._frontier.stats()
+        now = await self._ledger.now()
+        could_go = any(lane.ready and max(lane.next_at, lane.hold_until) <= now for lane in stats.lanes)
+        moved = stats.last_lease_at != self._last_lease
+        self._last_lease = stats.last_lease_at
+        if not could_go or moved:
+            self._waiting_since, self._told = None, False
+            return False
+        if self._waiting_since is None:
+            self._waiting_since = self._clock.monotonic()
+        waited = (self._clock.monotonic() - self._waiting_since) * 1000
+        if waited < self._limit or self._told:
+            return False
+        self._told = True
+        text = (
+            f"{stats.ready} task(s) are waiting and none has started for {int(waited / 1000)} s; workers are restarted"
+        )
+        await self._ledger.add_events([Event("stalled", text, at=now, data={"ready": stats.ready})])
+        return True
