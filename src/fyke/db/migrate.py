@@ -37,7 +37,7 @@ def schema_of(connection: sqlite3.Connection) -> str:
     meta = dict(connection.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'moved_to')"))
     if "moved_to" in meta:
         raise moved_to(meta["moved_to"])
-    found, newest = meta.get("schema", ""), newest_schema()
+    found, newest = str(meta.get("schema", "")), newest_schema()
     if found > newest:
         raise UsageError(
             f"this ledger has schema {found}, and this release of Fyke knows none later than {newest}",

@@ -166,8 +166,9 @@ class StateStatements(Statements):
 
     async def workers(self, *, since: int) -> list[WorkerRow]:
         def call(connection: sqlite3.Connection) -> list[WorkerRow]:
-            rows = connection.execute(WORKERS, (since,))
-            return [WorkerRow(*row[:-1], stage=msgspec.json.decode(row[-1])) for row in rows]
+            names = WorkerRow.__struct_fields__
+            rows = (dict(zip(names, row, strict=True)) for row in connection.execute(WORKERS, (since,)))
+            return [WorkerRow(**row | {"stage": msgspec.json.decode(row["stage"])}) for row in rows]
 
         return await self._read(call)
 

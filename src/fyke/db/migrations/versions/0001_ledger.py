@@ -13,8 +13,7 @@ BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 def whole(name: str, *, nullable: bool = False, default: str | None = None, key: bool = False) -> sa.Column[Any]:
     given = None if default is None else sa.text(default)
-    auto = "auto" if name == "id" else False
-    return sa.Column(name, BIG, nullable=nullable, server_default=given, primary_key=key, autoincrement=auto)
+    return sa.Column(name, BIG, nullable=nullable, server_default=given, primary_key=key, autoincrement=name == "id")
 
 
 def text(name: str, *, nullable: bool = False, default: str | None = None, key: bool = False) -> sa.Column[Any]:
