@@ -102,3 +102,5 @@ class FrontierStats(Struct, frozen=True):
     oldest_ready_at: int | None
     last_lease_at: int | None
     lanes: list[LaneStats]  # at most 200, those with most tasks first
+    acked: int = 0  # since the frontier was made
+    buried: int = 0

@@ -97,6 +97,14 @@ class Frontier(Protocol):
         """
         ...
 
+    async def pause_reaping(self) -> None:
+        """This process reaps nothing for one lease: the database or the frontier was away, and leases look expired
+        whose holders are alive.
+
+        A step of the clock over 5 s does the same by itself.
+        """
+        ...
+
     async def hold(self, lane: str, until: int, reason: str) -> None:
         """Nothing of the lane is leased or begun before `until` (ms); a later hold wins, `until` 0 lifts it."""
         ...

@@ -1,0 +1,1 @@
+"""Frontiers: back ends that hand out work. All keep the contract of `ports.frontier`."""

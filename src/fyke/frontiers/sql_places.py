@@ -1,0 +1,216 @@
+"""Tasks move between their places: offered, given back, finished, dropped, reaped.
+
+Every function is a part of one write transaction, and keeps each lane's counters equal to its rows. A delivery whose
+token is not the live one changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from fyke.frontiers import sql_statements as sql
+from fyke.model import Delivery, LanePolicy, Reaped, Retry, Task, TaskKind
+
+LEASE_RAN_OUT = "lease ran out"
+LONGEST_DELAY = 30 * 24 * 3_600_000
+READY, DELAYED, LEASED = 0, 1, 2
+NO_CLASS = 3
+
+
+class LaneMoves:
+    """Changes of lanes' counters, gathered so that a batch writes each lane once, in order of id."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, dict[str, int]] = {}
+
+    def _lane(self, lane_id: int) -> dict[str, int]:
+        found = self._lanes.get(lane_id)
+        if found is None:
+            found = self._lanes[lane_id] = {
+                **dict.fromkeys(("ready_text", "ready_render", "delayed", "leased", "permits"), 0),
+                **dict.fromkeys(("best_text", "best_render"), NO_CLASS),
+                "id": lane_id,
+            }
+        return found
+
+    def enter(self, lane_id: int, pool: str, priority: int) -> None:
+        """A task became ready."""
+        lane = self._lane(lane_id)
+        lane[f"ready_{pool}"] += 1
+        lane[f"best_{pool}"] = min(lane[f"best_{pool}"], priority)
+
+    def leave(self, lane_id: int, pool: str, state: int) -> None:
+        """A task left its place."""
+        self._lane(lane_id)[f"ready_{pool}" if state == READY else "delayed" if state == DELAYED else "leased"] -= 1
+
+    def delay(self, lane_id: int) -> None:
+        self._lane(lane_id)["delayed"] += 1
+
+    def end_permit(self, lane_id: int) -> None:
+        self._lane(lane_id)["permits"] -= 1
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        if self._lanes:
+            connection.executemany(sql.LANE_MOVE, [self._lanes[lane_id] for lane_id in sorted(self._lanes)])
+
+
+def end_permits(connection: sqlite3.Connection, keys: Iterable[str], moves: LaneMoves) -> None:
+    for (lane_id,) in connection.execute(sql.DROP_PERMITS, (json.dumps(list(keys)),)).fetchall():
+        moves.end_permit(lane_id)
+
+
+def lane_ids(connection: sqlite3.Connection, names: set[str]) -> dict[str, int]:
+    """Ids by name; a lane not known yet is made with the default policy."""
+    found: dict[str, int] = dict(connection.execute(sql.LANE_IDS, (json.dumps(sorted(names)),)).fetchall())
+    for name in sorted(names - found.keys()):
+        policy = LanePolicy(name)
+        cursor = connection.execute(sql.LANE_INSERT, (name, policy.gap, policy.jitter, policy.concurrency))
+        assert cursor.lastrowid is not None
+        found[name] = cursor.lastrowid
+    return found
+
+
+def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> int:
+    wanted: dict[str, Task] = {}
+    for task in tasks:
+        other = wanted.get(task.key)
+        if other is None or task.generation > other.generation:
+            wanted[task.key] = task
+    moves, replaced, known = LaneMoves(), [], set()
+    for row in connection.execute(sql.LIVE, (json.dumps(list(wanted)),)).fetchall():
+        key, generation, seq, state, lane_id, pool = row
+        known.add(key)
+        if generation >= wanted[key].generation:
+            del wanted[key]
+        else:
+            replaced.append((seq,))
+            moves.leave(lane_id, pool, state)
+    if not wanted:
+        return 0
+    if replaced:
+        connection.executemany("DELETE FROM task WHERE seq = ?", replaced)
+        end_permits(connection, known & wanted.keys(), moves)
+    lanes = lane_ids(connection, {task.lane for task in wanted.values()})
+    rows = []
+    for key, task in wanted.items():
+        lane_id, priority = lanes[task.lane], min(max(task.priority, 0), 2)
+        moves.enter(lane_id, task.pool, priority)
+        rows.append(
+            (
+                *(key, task.kind.value, task.ref, task.generation, lane_id, task.pool, priority),
+                *(task.source_hash, task.starts, now),
+            )
+        )
+    connection.executemany(sql.INSERT, rows)
+    moves.write(connection)
+    return len(wanted.keys() - known)
+
+
+def finish(connection: sqlite3.Connection, deliveries: Sequence[Delivery], counter: str) -> list[bool]:
+    """Acknowledge (`counter` acked) or bury (buried)."""
+    moves, answers, ended = LaneMoves(), [], []
+    for delivery in deliveries:
+        row = connection.execute(sql.ACK, (delivery.task.key, delivery.token)).fetchall()
+        answers.append(bool(row))
+        if row:
+            ended.append(delivery.task.key)
+            moves.leave(row[0][0], "", LEASED)
+    if ended:
+        end_permits(connection, ended, moves)
+        moves.write(connection)
+        connection.execute(f"UPDATE task_meta SET {counter} = {counter} + ?", (len(ended),))
+    return answers
+
+
+def retry(connection: sqlite3.Connection, now: int, retries: Sequence[Retry]) -> list[bool]:
+    moves, answers, ended = LaneMoves(), [], []
+    for one in retries:
+        delay, key = min(max(one.delay_ms, 0), LONGEST_DELAY), one.delivery.task.key
+        values = (now + delay, delay, one.reason, one.counted, key, one.delivery.token)
+        row = connection.execute(sql.RETRY, values).fetchall()
+        answers.append(bool(row))
+        if row:
+            ended.append(key)
+            moves.leave(row[0][0], "", LEASED)
+            moves.delay(row[0][0])
+    if ended:
+        end_permits(connection, ended, moves)
+        moves.write(connection)
+    return answers
+
+
+def release(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery]) -> list[bool]:
+    moves, answers, ended = LaneMoves(), [], []
+    for delivery in deliveries:
+        row = connection.execute(sql.RELEASE, (now, delivery.task.key, delivery.token)).fetchall()
+        answers.append(bool(row))
+        if row:
+            ended.append(delivery.task.key)
+            moves.leave(row[0][0], "", LEASED)
+            moves.enter(*row[0])
+    if ended:
+        end_permits(connection, ended, moves)
+        moves.write(connection)
+    return answers
+
+
+def extend(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery], duration: int) -> list[bool]:
+    return [
+        bool(connection.execute(sql.EXTEND, (now + duration, duration, one.task.key, one.token)).fetchall())
+        for one in deliveries
+    ]
+
+
+def drop(connection: sqlite3.Connection, keys: Sequence[tuple[str, int]]) -> int:
+    moves, ended = LaneMoves(), []
+    for key, generation in sorted(set(keys)):
+        for row in connection.execute(sql.DROP, (key, generation)).fetchall():
+            ended.append(key)
+            moves.leave(*row)
+    if ended:
+        end_permits(connection, ended, moves)
+        moves.write(connection)
+    return len(ended)
+
+
+def promote(connection: sqlite3.Connection, now: int, limit: int) -> None:
+    """Delayed tasks that are due become ready, at their old place."""
+    moves = LaneMoves()
+    for lane_id, pool, priority in connection.execute(sql.PROMOTE, {"now": now, "limit": limit}).fetchall():
+        moves.leave(lane_id, pool, DELAYED)
+        moves.enter(lane_id, pool, priority)
+    moves.write(connection)
+
+
+def drop_expired_permits(connection: sqlite3.Connection, now: int) -> None:
+    """A permit ends with its lease, though its task waits for the reaper."""
+    expired = connection.execute(sql.EXPIRED_PERMITS, (now,)).fetchall()
+    if expired:
+        moves = LaneMoves()
+        end_permits(connection, {key for key, _ in expired}, moves)
+        moves.write(connection)
+
+
+def reap(connection: sqlite3.Connection, now: int, limit: int) -> list[Reaped]:
+    connection.execute(sql.CLAMP_LEASES, {"now": now})
+    moves, reaped, rows = LaneMoves(), [], []
+    names = {}
+    for row in connection.execute(sql.EXPIRED, (now, limit)).fetchall():
+        seq, kind, ref, generation, lane_id, pool, priority, source_hash, starts, begun, worker = row
+        if lane_id not in names:
+            names[lane_id] = connection.execute("SELECT name FROM task_lane WHERE id = ?", (lane_id,)).fetchone()[0]
+        task = Task(TaskKind(kind), ref, generation, names[lane_id], pool, priority, source_hash, starts)
+        reaped.append(Reaped(task, worker, starts, begun > 0))
+        rows.append((now, LEASE_RAN_OUT, seq))
+        moves.leave(lane_id, pool, LEASED)
+        moves.enter(lane_id, pool, priority)
+    if reaped:
+        connection.executemany(sql.PUT_BACK, rows)
+        end_permits(connection, [one.task.key for one in reaped], moves)
+        moves.write(connection)
+    connection.execute(sql.LOST_PERMITS)
+    for lane_id, _, leased, permits in connection.execute(sql.DRIFTED).fetchall():
+        connection.execute(sql.MEND, (leased, permits, lane_id))
+    return reaped
