@@ -1,0 +1,230 @@
+"""Collecting: one invocation, for ever with worker processes, or one worker process of those."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from random import Random
+
+from msgspec import Struct
+
+from fyke import __version__
+from fyke.app.sources import configure_lanes, pick
+from fyke.app.stores import Stores, open_stores
+from fyke.model import SourceCounts
+from fyke.pipeline.once import OnceParts, OnceReport, run_once
+from fyke.pipeline.requests import Sender
+from fyke.pipeline.scheduler import Scheduler
+from fyke.pipeline.shelf import SourceShelf
+from fyke.pipeline.stages import Stages
+from fyke.pipeline.supervisor import Round, Supervisor, SupervisorConfig
+from fyke.pipeline.worker import Worker, WorkerConfig
+from fyke.settings import Settings
+
+Progress = Callable[[list[SourceCounts]], None]
+
+
+class Crew(Struct, frozen=True):
+    """What a process that collects is made of."""
+
+    stores: Stores
+    shelf: SourceShelf
+    scheduler: Scheduler
+    stages: Stages
+    worker: Worker
+
+
+@asynccontextmanager
+async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
+    """The parts of one worker with its fetcher; closes the fetcher at the end."""
+    from fyke.fetchers.http import HttpFetcher
+    from fyke.fetchers.robots import RobotsRules
+
+    settings, clock, random = stores.settings, stores.clock, Random()
+    fetcher = HttpFetcher(
+        clock,
+        user_agent=settings.fetch.user_agent or None,
+        replay=settings.fetch.replay,
+        concurrency=settings.worker.concurrency,
+    )
+    try:
+        sender = Sender(stores.frontier, fetcher, RobotsRules(stores.ledger, fetcher, clock), clock)
+        shelf, stages = make_shelf(stores), Stages()
+        worker = Worker(
+            WorkerConfig(
+                name=f"{socket.gethostname()}:{os.getpid()}:{random.getrandbits(24):06x}",
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=__version__,
+                pool=pool,
+                slots=settings.worker.concurrency,
+                lease=settings.lease,
+                grace=settings.worker.grace,
+                blocks_to_pause=settings.blocks_to_pause,
+            ),
+            stores.ledger,
+            sender,
+            shelf,
+            clock,
+            random,
+            settings.limits,
+            stages,
+        )
+        scheduler = Scheduler(stores.ledger, stores.frontier, shelf, stages)
+        yield Crew(stores, shelf, scheduler, stages, worker)
+    finally:
+        await fetcher.close()
+
+
+def make_shelf(stores: Stores) -> SourceShelf:
+    from fyke.sources.compile import compile_text
+
+    return SourceShelf(stores.ledger, compile_text)
+
+
+async def run_once_here(
+    stores: Stores, ids: Sequence[str], wait_ms: int, progress: Progress | None = None
+) -> OnceReport:
+    """`fyke run --once`: all in this process, until nothing of these sources is due or delayed, at most `wait_ms`.
+
+    Raises:
+        UsageError: no such source, or it is paused.
+    """
+    names = pick(await stores.ledger.sources(), ids)
+    await configure_lanes(stores)
+    stop = asyncio.Event()
+    async with crew(stores) as parts:
+        with stopping(stop.set):
+            return await run_once(
+                OnceParts(
+                    ledger=stores.ledger,
+                    frontier=stores.frontier,
+                    shelf=parts.shelf,
+                    scheduler=parts.scheduler,
+                    worker=parts.worker,
+                    clock=stores.clock,
+                    random=Random(),
+                    wait=wait_ms,
+                    reap_s=min(stores.settings.reap.every, stores.settings.lease) / 1000,
+                ),
+                names,
+                stop,
+                progress,
+            )
+
+
+async def run_worker(settings: Settings) -> None:
+    """One worker process of `fyke run`: ends when told to, or when its standard input closes (the supervisor is
+    gone).
+    """
+    async with open_stores(settings) as stores, crew(stores) as parts:
+        parent = asyncio.create_task(_parent_gone())
+        parent.add_done_callback(lambda _: parts.worker.stop())
+        with stopping(parts.worker.stop):
+            await parts.worker.run()
+        parent.cancel()
+
+
+async def _parent_gone() -> None:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        while await reader.read(1024):
+            pass
+    finally:
+        transport.close()
+
+
+async def run_for_ever(
+    settings: Settings, child_command: Sequence[str], progress: Callable[[Stores], Awaitable[None]] | None = None
+) -> None:
+    """`fyke run`: scheduler, reaper, reconciler, watch and alerts here, workers in processes of their own."""
+    async with open_stores(settings) as stores:
+        await configure_lanes(stores)
+        scheduler = Scheduler(stores.ledger, stores.frontier, make_shelf(stores), Stages())
+        supervisor = Supervisor(
+            SupervisorConfig(
+                child_command=tuple(child_command),
+                processes=settings.worker.processes,
+                grace=settings.worker.grace / 1000,
+                reap_every=settings.reap.every / 1000,
+                reconcile_every=settings.reconcile.every / 1000,
+                reconcile_grace=settings.reconcile.grace / 1000,
+            ),
+            stores.ledger,
+            stores.frontier,
+            scheduler,
+            stores.clock,
+            Random(),
+            extra=_extra_rounds(stores, progress),
+        )
+        with stopping(supervisor.stop):
+            await supervisor.run()
+
+
+def _extra_rounds(
+    stores: Stores, progress: Callable[[Stores], Awaitable[None]] | None
+) -> list[tuple[str, Round, float]]:
+    rounds: list[tuple[str, Round, float]] = []
+    if progress is not None:
+
+        async def show() -> None:
+            await progress(stores)
+
+        rounds.append(("progress", show, 1.0))
+    if stores.settings.alerts.webhook:
+        from fyke.alerts.webhook import Alerter
+
+        alerter = Alerter(stores.ledger, stores.settings.alerts.webhook, stores.clock)
+
+        async def tell() -> float | None:
+            return await alerter.run_once()
+
+        rounds.append(("alerts", tell, 5.0))
+    return rounds
+
+
+class stopping:
+    """SIGTERM and SIGINT call `stop`; a second one ends the process at once."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop, self._told = stop, False
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signal, number)
+
+    def __exit__(self, *_: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(RuntimeError):
+                loop.remove_signal_handler(number)
+
+    def _signal(self, number: int) -> None:
+        if self._told:
+            self._stop()
+            os._exit(128 + number)
+        self._told = True
+        self._stop()
+
+
+def run_loop(main: Callable[[], Awaitable[int]]) -> int:
+    """Run a coroutine on the fastest loop that this platform has."""
+    if platform.system() == "Windows":
+        return asyncio.run(_await(main))
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_await(main))
+
+
+async def _await(main: Callable[[], Awaitable[int]]) -> int:
+    return await main()
