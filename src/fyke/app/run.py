@@ -49,7 +49,7 @@ async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
     settings, clock, random = stores.settings, stores.clock, Random()
     fetcher = HttpFetcher(
         clock,
-        user_agent=settings.fetch.user_agent or None,
+        user_agent=settings.fetch.user_agent,
         replay=settings.fetch.replay,
         concurrency=settings.worker.concurrency,
     )

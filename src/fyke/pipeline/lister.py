@@ -29,7 +29,7 @@ from fyke.model import (
 )
 from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.collector import lane_policy
-from fyke.pipeline.requests import Sender, TaskRequests, outcome_of
+from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, outcome_of
 from fyke.pipeline.shelf import SourceShelf
 from fyke.policy.coverage import Move, Rules, Step, Walk, advance, ended_by_status, resumes, step_back, unchanged
 from fyke.policy.outcome import Limits, decide
@@ -225,7 +225,7 @@ class _Walker:
                 self._cursor = None
                 return await self._read()
             raise
-        if response.status == 304:
+        if response.status == NOT_MODIFIED:
             end = unchanged(self._walk).end
             assert end is not None
             raise _Ended(end)

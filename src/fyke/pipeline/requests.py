@@ -12,10 +12,11 @@ from fyke.model import Delivery, FetchPolicy, LanePolicy, Outcome, Request, Resp
 from fyke.pipeline.gate import WAIT_IN_HAND_MS, PermitGate, TaskGate
 from fyke.policy.blocks import find_block
 from fyke.policy.politeness import lane_of
-from fyke.policy.status import outcome_of_status, retry_after_ms
+from fyke.policy.status import outcome_of_status, retry_after
 from fyke.ports import Clock, Fetcher, Frontier, Robots
 
 MOST_BATCHED = 500
+NOT_MODIFIED = 304
 
 
 class Starter:
@@ -119,14 +120,14 @@ def judge(response: Response, policy: FetchPolicy) -> None:
     """Raises FetchFailed where the answer is no success; 304 passes."""
     block = find_block(response.status, response.text, policy.blocked_text)
     if block is not None:
-        outcome, mark = block
-        raise FetchFailed(outcome, f"the page says: {mark}", evidence=evidence(response) | {"mark": mark})
-    failed = outcome_of_status(response.status)
-    if failed is not None:
+        marked, mark = block
+        raise FetchFailed(marked, f"the page says: {mark}", evidence=evidence(response) | {"mark": mark})
+    outcome = Outcome.OK if response.status == NOT_MODIFIED else outcome_of_status(response.status)
+    if outcome is not Outcome.OK:
         raise FetchFailed(
-            failed,
+            outcome,
             f"status {response.status}",
-            retry_after=retry_after_ms(response.headers.get("retry-after", ""), response.started_at),
+            retry_after=retry_after(response.headers.get("retry-after"), response.started_at),
             evidence=evidence(response),
         )
 
