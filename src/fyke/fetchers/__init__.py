@@ -1,0 +1,7 @@
+"""Fetching: one request in, one whole response or one `FetchFailed` out; robots.txt; decoding."""
+
+from fyke.fetchers.encoding import Decoded, decode
+from fyke.fetchers.faults import mask
+from fyke.fetchers.http import USER_AGENT, HttpFetcher
+
+__all__ = ["USER_AGENT", "Decoded", "HttpFetcher", "decode", "mask"]

@@ -1,0 +1,149 @@
+"""Which addresses may be asked: http and https, on public networks unless the source says otherwise.
+
+A name is checked by what it resolves to, in the resolver that the connection uses: what was checked is what is
+connected to, so a name that changes its address in between gains nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from yarl import URL
+
+from fyke.errors import FetchFailed
+from fyke.model import Outcome
+
+Address = IPv4Address | IPv6Address
+
+# As most addresses are: sent as they stand, for a signed link does not outlive being written anew.
+_PLAIN: Final = re.compile(
+    r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9])?(?::\d{1,5})?(?:/[!#-;=?-\[\]_a-z|~]*)?", re.ASCII
+)
+_PARTS: Final = re.compile(r"([a-z][a-z0-9+.-]*):(?://([^/?#\\]*))?([^#]*)", re.IGNORECASE | re.DOTALL)
+_TO_ESCAPE: Final = re.compile(r"[^!#-;=?-\[\]_a-z|~]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+_PRIVATE_NAMES: Final = re.compile(r"(?:.+\.)?(?:localhost|localdomain|local|internal|home\.arpa)\.?", re.IGNORECASE)
+# How C libraries read addresses: 127.1, 0x7f.1, 017700000001, 2130706433.
+_NUMERIC: Final = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*\.?", re.IGNORECASE)
+_V6_PUBLIC: Final = ip_network("2000::/3")
+_V6_NOT_PUBLIC: Final = (ip_network("3fff::/20"), ip_network("2001:db8::/32"))
+_NAT64: Final = ip_network("64:ff9b::/96")
+_V4_COMPATIBLE: Final = ip_network("::/96")
+
+
+class NonPublic(Exception):
+    """A name resolves to non-public addresses only."""
+
+
+def read_address(text: str) -> URL:
+    """The address as it goes on the wire: what a browser would escape is escaped, all else stays as it is.
+
+    Raises:
+        FetchFailed: error for what is no address, policy for another scheme than http and https.
+    """
+    if _PLAIN.fullmatch(text):
+        try:
+            return URL(text, encoded=True)
+        except ValueError as error:
+            raise _unreadable(text, str(error)) from None
+    text = text.strip()
+    if _CONTROL.search(text):
+        raise _unreadable(text, "it holds a control character")
+    found = _PARTS.fullmatch(text.partition("#")[0])
+    if found is None:
+        raise _unreadable(text, "it is not absolute")
+    scheme, authority, rest = found[1].lower(), found[2] or "", found[3]
+    if scheme not in {"http", "https"}:
+        raise FetchFailed(Outcome.POLICY, f"{scheme}: is not asked, only http and https", evidence={"url": text[:200]})
+    try:
+        host = URL(f"{scheme}://{authority}/")
+        if not host.raw_host:
+            raise _unreadable(text, "it has no host")
+        rest = _TO_ESCAPE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), rest)
+        return URL(f"{scheme}://{host.raw_authority}{rest if rest.startswith('/') else '/' + rest}", encoded=True)
+    except ValueError as error:
+        raise _unreadable(text, str(error)) from None
+
+
+def check_host(host: str) -> None:
+    """Refuse a host that is non-public as it is written; names are resolved later, by PublicResolver.
+
+    Raises:
+        FetchFailed: outcome policy.
+    """
+    if _PRIVATE_NAMES.fullmatch(host):
+        raise _refused(host, "is a name of private networks")
+    address = literal(host)
+    if address is not None and not is_public(address):
+        raise _refused(host, "is not a public address")
+
+
+def literal(host: str) -> Address | None:
+    """The address that a host is written as, in any form that a resolver takes; None for a name."""
+    if ":" in host:
+        try:
+            return ip_address(host.partition("%")[0])
+        except ValueError:
+            return IPv6Address("::")  # no address at all: never public
+    if not _NUMERIC.fullmatch(host):
+        return None
+    try:
+        return IPv4Address(socket.inet_aton(host.rstrip(".")))
+    except OSError:
+        return IPv4Address(0)
+
+
+def is_public(address: Address) -> bool:
+    """Whether the whole internet may be meant: not private, loopback, link-local, shared, multicast or reserved.
+
+    IPv6 forms that carry an IPv4 address are judged by it.
+    """
+    if isinstance(address, IPv4Address):
+        return address.is_global and not (address.is_multicast or address.is_reserved)
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and (address in _NAT64 or address in _V4_COMPATIBLE):
+        inner = IPv4Address(int(address) & 0xFFFFFFFF)
+    if inner is not None:
+        return is_public(inner)
+    return address.is_global and address in _V6_PUBLIC and not any(address in net for net in _V6_NOT_PUBLIC)
+
+
+class PublicResolver(AbstractResolver):
+    """Resolves names, and keeps only public addresses."""
+
+    def __init__(self) -> None:
+        self._resolver = ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises:
+        NonPublic: no address is left.
+        """
+        found = await self._resolver.resolve(host, port, family)
+        public = [one for one in found if is_public(ip_address(one["host"].partition("%")[0]))]
+        if found and not public:
+            raise NonPublic(host)
+        return public
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def refused_name(host: str) -> FetchFailed:
+    return _refused(host, "resolves to non-public addresses only")
+
+
+def _refused(host: str, why: str) -> FetchFailed:
+    message = f"{host} {why}; a source that means it says fetch: {{private_addresses: allow}}"
+    return FetchFailed(Outcome.POLICY, message, evidence={"host": host})
+
+
+def _unreadable(text: str, why: str) -> FetchFailed:
+    return FetchFailed(Outcome.ERROR, f"{text[:200]!r} is no address that can be asked: {why}")

@@ -1,0 +1,235 @@
+"""The HTTP fetcher: one request in, one whole response or one `FetchFailed` out.
+
+Keeps P4: nothing goes out that the gate did not admit, and no request is repeated behind its back. Every wait and
+every size has a limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+from aiohttp import encode_basic_auth
+from multidict import CIMultiDict
+from yarl import URL
+
+from fyke import __version__
+from fyke.errors import FetchFailed
+from fyke.fetchers.body import ACCEPTED, Progress, read_body
+from fyke.fetchers.encoding import decode
+from fyke.fetchers.faults import ERRORS, Broken, failure, mask
+from fyke.fetchers.guard import PublicResolver, check_host, read_address
+from fyke.fetchers.redirects import STATUSES, Hop, Trail, first_hop, header_dict, location
+from fyke.model import FetchPolicy, Outcome, Request, Response
+from fyke.ports import Clock, Gate
+
+HOME: Final = "https://github.com/fyke/fyke"
+USER_AGENT: Final = f"Mozilla/5.0 (compatible; Fyke/{__version__}; +{HOME})"
+REPLAY_HEADER: Final = "X-Fyke-Replay-Url"
+
+# Shorter than the servers' (5 s with many): a connection that they close while we take it up would fail the request.
+KEEP_ALIVE_S: Final = 4.0
+NAMES_KEPT_S: Final = 60
+HEADER_LINE: Final = 16 * 1024
+HEADER_FIELD: Final = 32 * 1024
+HEADER_COUNT: Final = 200
+
+
+async def _no_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise Broken from error
+
+
+class HttpFetcher:
+    """Fetches over HTTP and HTTPS, directly or through one proxy.
+
+    Args:
+        user_agent: of policies that name none; "": Fyke's own.
+        replay: every request goes to this address in plain HTTP, the address it means in a header.
+        concurrency: how many requests the caller has in hand at the same time.
+    """
+
+    def __init__(
+        self, clock: Clock, *, user_agent: str = USER_AGENT, replay: str | None = None, concurrency: int = 8
+    ) -> None:
+        self._clock, self._concurrency = clock, concurrency
+        self._replay = read_address(replay) if replay else None
+        self._headers = CIMultiDict(
+            {"User-Agent": user_agent or USER_AGENT, "Accept": "text/html,*/*;q=0.8", "Accept-Encoding": ACCEPTED}
+        )
+        # Two, so that no connection to a non-public address is taken up by a request that may not have it.
+        self._public: aiohttp.ClientSession | None = None
+        self._any: aiohttp.ClientSession | None = None
+
+    async def fetch(self, request: Request, policy: FetchPolicy, gate: Gate) -> Response:
+        started_at, begun = self._clock.now(), self._clock.monotonic()
+        progress = Progress()
+        trail: Trail | None = None
+        try:
+            trail = Trail(first_hop(request, policy, self._headers))
+            waited = 0.0
+            while True:
+                left = policy.total_timeout / 1000 - (self._clock.monotonic() - begun - waited)
+                answer = await self._send(trail, policy, left, progress)
+                if answer is not None:
+                    break
+                before = self._clock.monotonic()
+                await gate.admit(trail.hop.text)
+                waited += self._clock.monotonic() - before
+        except FetchFailed as failed:
+            failed.evidence = _evidence(request, trail, progress) | failed.evidence
+            raise
+        status, headers, body = answer
+        text, encoding, source, replaced = decode(body, headers.get("content-type", ""), policy.encoding)
+        return Response(
+            url=trail.hop.text,
+            status=status,
+            headers=headers,
+            body=body,
+            text=text,
+            encoding=encoding,
+            encoding_from=source,
+            replaced=replaced,
+            redirects=trail.passed,
+            started_at=started_at,
+            elapsed_ms=int((self._clock.monotonic() - begun) * 1000),
+        )
+
+    async def close(self) -> None:
+        for session in (self._public, self._any):
+            if session is not None:
+                await session.close()
+        self._public = self._any = None
+
+    async def _send(
+        self, trail: Trail, policy: FetchPolicy, left: float, progress: Progress
+    ) -> tuple[int, dict[str, str], bytes] | None:
+        """The answer to the trail's hop; None where it was a redirect and the trail turned to the next one."""
+        hop = trail.hop
+        if not policy.private_addresses:
+            check_host(hop.url.raw_host or "")
+        proxied = policy.proxy is not None and self._replay is None
+        progress.phase, progress.status, progress.received = "connect", 0, 0
+        response: aiohttp.ClientResponse | None = None
+        try:
+            if left <= 0:
+                raise TimeoutError
+            response = await self._request(hop, trail.cookies(), policy, left)
+            progress.phase, progress.status = "body", response.status
+            if proxied and response.status == 407:
+                raise FetchFailed(Outcome.PROXY, "the proxy wants other credentials (407)")
+            if response.status in STATUSES and (to := _raw_location(response)) is not None:
+                progress.phase = "redirect"
+                trail.follow(
+                    response.status, location(to), response.headers.getall("Set-Cookie", []), policy.max_redirects
+                )
+                return None
+            headers = header_dict(response.headers)
+            body = await read_body(
+                response.content.readany,
+                headers.get("content-length"),
+                headers.get("content-encoding"),
+                policy.max_body,
+                progress,
+            )
+        except ERRORS as error:
+            raise failure(error, progress, policy, hop.url.host or "", proxied) from None
+        finally:
+            if response is not None:
+                # Hands the connection back where the answer was read whole, and closes it else.
+                response.release()
+        return response.status, headers, body
+
+    async def _request(
+        self, hop: Hop, cookies: dict[str, str] | None, policy: FetchPolicy, left: float
+    ) -> aiohttp.ClientResponse:
+        url, headers = hop.url, hop.headers
+        proxy: URL | None = None
+        proxy_headers: dict[str, str] | None = None
+        if self._replay is not None:
+            url = URL(f"{self._replay.scheme}://{self._replay.raw_authority}{hop.url.raw_path_qs}", encoded=True)
+            headers = headers.copy()
+            headers[REPLAY_HEADER] = str(hop.url.with_user(None).with_fragment(None))
+        elif policy.proxy is not None:
+            proxy, credentials = _proxy(policy.proxy)
+            if credentials and url.scheme == "https":
+                proxy_headers = {"Proxy-Authorization": credentials}
+            elif credentials:
+                headers = headers.copy()
+                headers["Proxy-Authorization"] = credentials
+        connect = policy.connect_timeout / 1000
+        direct = proxy is None and self._replay is None
+        return await self._session(public=direct and not policy.private_addresses).request(
+            hop.method,
+            url,
+            headers=headers,
+            data=hop.body,
+            cookies=cookies,
+            allow_redirects=False,
+            proxy=proxy,
+            proxy_headers=proxy_headers,
+            timeout=aiohttp.ClientTimeout(
+                total=left,
+                connect=connect,
+                sock_connect=connect,
+                sock_read=policy.read_timeout / 1000,
+                ceil_threshold=float("inf"),
+            ),
+        )
+
+    def _session(self, *, public: bool) -> aiohttp.ClientSession:
+        session = self._public if public else self._any
+        if session is None:
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    resolver=PublicResolver() if public else None,
+                    limit=2 * self._concurrency,
+                    keepalive_timeout=KEEP_ALIVE_S,
+                    ttl_dns_cache=NAMES_KEPT_S,
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                max_line_size=HEADER_LINE,
+                max_field_size=HEADER_FIELD,
+                max_headers=HEADER_COUNT,
+                middlewares=(_no_repeat,),
+                skip_auto_headers=("Content-Type",),
+            )
+            if public:
+                self._public = session
+            else:
+                self._any = session
+        return session
+
+
+def _proxy(text: str) -> tuple[URL, str | None]:
+    """The proxy's address without its user, and the header for its user."""
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme != "http" or not url.host:
+        raise FetchFailed(Outcome.PROXY, f"the proxy {mask(text)!r} is not of the form http://user:password@host:port")
+    if url.user is None:
+        return url, None
+    return url.with_user(None), encode_basic_auth(url.user, url.password or "")
+
+
+def _raw_location(response: aiohttp.ClientResponse) -> bytes | None:
+    return next((value for name, value in response.raw_headers if name.lower() == b"location"), None)
+
+
+def _evidence(request: Request, trail: Trail | None, progress: Progress) -> dict[str, object]:
+    """What is known of a request that failed, without secrets."""
+    found: dict[str, object] = {"url": mask(trail.hop.text if trail else request.url)[:2_000], "phase": progress.phase}
+    if progress.status:
+        found["status"] = progress.status
+    if progress.received:
+        found["bytes"] = progress.received
+    if trail is not None and trail.passed:
+        found["redirects"] = [mask(url)[:2_000] for url in trail.passed]
+    return found
