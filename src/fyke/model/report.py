@@ -125,7 +125,7 @@ class AuditSource(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A key that is on one side only. `mendable`: `fyke audit --repair` can mend it."""
+    """A key that is on one side only. `mendable`: `fyke audit --repair` can mend it. `item_id` is 0 where none is meant."""
 
     kind: str
     source_id: str
@@ -134,6 +134,7 @@ class Finding(Struct, frozen=True):
     message: str
     mendable: bool
     mended: bool = False
+    item_id: int = 0
 
 
 class AuditReport(Struct, frozen=True):

@@ -1,0 +1,176 @@
+"""What a person reads and decides: counts, runs, holes, rows.
+
+Keeps P5: a hole ends only when it is filled or closed with a reason, and a suspicious walk covers only once a person
+has accepted it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fyke.db.typed import bind, quoted, read_table
+from fyke.errors import UsageError, nearest
+from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.coverage import cover
+from fyke.ledgers.sqlite.letters import reason_given
+from fyke.ledgers.sqlite.sources import number_of
+from fyke.ledgers.sqlite.walks import STATES_OF_RUN, WORST, read_runs
+from fyke.model import Column, ColumnType, Fields, GapRow, PassState, RunRow, SourceCounts
+
+ROWS_CHUNK = 1_000
+RUNS_LIMIT = 10_000
+OWN_AFTER = ("_key", "_url", "_version", "_first_at", "_updated_at")
+OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+
+# The open item with the lowest id is the one that was listed first: no walk over all that is open.
+COUNTS = """
+SELECT s.id, s.name, s.title, s.table_name, coalesce(s.paused_at, s.removed_at),
+  CASE WHEN s.removed_at IS NOT NULL THEN 'removed' ELSE s.paused_reason END,
+  t.entries, t.listed, t.stored, t.dead, t.ignored, t.open, t.refused, t.versions,
+  (SELECT i.opened_at FROM item i WHERE i.source_id = s.id AND i.state = 'open' ORDER BY i.id LIMIT 1)
+FROM source s JOIN tally t ON t.source_id = s.id
+WHERE s.removed_at IS NULL OR t.listed > 0 ORDER BY s.name
+"""
+LAST_RUNS = """
+WHERE r.id IN (SELECT (SELECT id FROM run WHERE source_id = o.id ORDER BY slot DESC LIMIT 1) FROM source o)
+"""
+GAPS = """
+SELECT h.id, s.name, l.name, h.found_at, h.newer_key, h.newer_at, h.older_key, h.older_at, h.reason, h.closed_at,
+  h.closed_reason
+FROM hole h JOIN listing l ON l.id = h.listing_id JOIN source s ON s.id = l.source_id
+WHERE ? OR h.closed_at IS NULL ORDER BY h.found_at DESC, h.id DESC
+"""
+SUSPICIOUS = """
+SELECT id, listing_id, source_id, connected, first_page_rows FROM pass WHERE run_id = ? AND state = 'suspicious'
+ORDER BY id
+"""
+ACCEPT_REFUSED = """
+INSERT INTO accepted_refusal(source_id, fingerprint, reason, at)
+SELECT DISTINCT :source, r.fingerprint, :reason, :now FROM refused r
+WHERE r.pass_id = :pass AND NOT EXISTS (
+  SELECT 1 FROM accepted_refusal a WHERE a.source_id = :source AND a.fingerprint = r.fingerprint)
+"""
+
+
+class DeskStatements(Statements):
+    async def counts(self) -> list[SourceCounts]:
+        def call(connection: sqlite3.Connection) -> list[SourceCounts]:
+            last = {run.source_id: run for run in read_runs(connection, LAST_RUNS)}
+            return [SourceCounts(*row[1:], last.get(row[1])) for row in connection.execute(COUNTS)]
+
+        return await self._read(call)
+
+    async def runs(self, source_id: str | None = None, limit: int = 20) -> list[RunRow]:
+        rest = "WHERE ? IS NULL OR s.name = ? ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
+        values = (source_id, source_id, min(limit, RUNS_LIMIT))
+        return await self._read(lambda connection: read_runs(connection, rest, values))
+
+    async def accept_run(self, run_id: int, reason: str) -> int:
+        why, now = reason_given(reason, "accept a run"), self._clock.now()
+        return await self._write(lambda connection: _accept(connection, run_id, why, now))
+
+    async def gaps(self, *, closed: bool = False) -> list[GapRow]:
+        return await self._read(lambda connection: [GapRow(*row) for row in connection.execute(GAPS, (closed,))])
+
+    async def close_gap(self, gap_id: int, reason: str) -> bool:
+        values = (self._clock.now(), reason_given(reason, "close a gap"), gap_id)
+        statement = "UPDATE hole SET closed_at = ?, closed_reason = ? WHERE id = ? AND closed_at IS NULL RETURNING id"
+        return await self._write(lambda connection: connection.execute(statement, values).fetchone() is not None)
+
+    async def rows(self, source_id: str, *, where: Sequence[tuple[str, str, Any]] = ()) -> AsyncIterator[list[Fields]]:
+        wanted = await self._read(lambda connection: _select(connection, source_id, where))
+        after = 0
+        while True:
+            chunk = await self._read(partial(wanted.chunk, after=after))
+            if not chunk:
+                return
+            after = chunk[-1][0]
+            yield [wanted.fields(row) for row in chunk]
+            if len(chunk) < ROWS_CHUNK:
+                return
+
+
+class _Select(Struct, frozen=True):
+    statement: str
+    values: list[Any]
+    columns: list[tuple[str, ColumnType]]
+
+    def chunk(self, connection: sqlite3.Connection, *, after: int) -> list[tuple[Any, ...]]:
+        return connection.execute(self.statement, (*self.values, after, ROWS_CHUNK)).fetchall()
+
+    def fields(self, row: tuple[Any, ...]) -> Fields:
+        return {name: shown(kind, value) for (name, kind), value in zip(self.columns, row[1:], strict=True)}
+
+
+def shown(kind: ColumnType, value: Any) -> Any:
+    """A stored value as people and programs read it."""
+    if value is None:
+        return None
+    if kind is ColumnType.BOOLEAN:
+        return bool(value)
+    return msgspec.json.decode(value) if kind is ColumnType.JSON else value
+
+
+def _select(connection: sqlite3.Connection, source_id: str, where: Sequence[tuple[str, str, Any]]) -> _Select:
+    source = number_of(connection, source_id)
+    table_name, scope, text = connection.execute(
+        "SELECT table_name, scope, columns FROM source WHERE id = ?", (source,)
+    ).fetchone()
+    table = read_table(connection, table_name)
+    if table is None:
+        raise UsageError(f"source '{source_id}' has no table '{table_name}'", hint="`fyke source apply` makes it")
+    own = [(name, ColumnType.TEXT if name in ("_key", "_url") else ColumnType.INTEGER) for name in OWN_AFTER]
+    declared = [(column.name, column.type) for column in msgspec.json.decode(text, type=tuple[Column, ...])]
+    columns = [*declared, *own]
+    kinds = dict(columns)
+    conditions = ["t._scope = ?", "(i.id IS NULL OR i.source_id = ?)"]
+    values: list[Any] = [scope, source]
+    for name, operator, value in where:
+        if name not in kinds:
+            raise UsageError(
+                f"table '{table_name}' has no column '{name}'", hint=nearest(name, kinds) or ", ".join(kinds)
+            )
+        if operator not in OPERATORS:
+            raise UsageError(f"'{operator}' is no comparison", hint=" ".join(OPERATORS))
+        try:
+            values.append(bind(name, kinds[name], value))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        conditions.append(f"t.{quoted(name)} {operator} ?")
+    names = ", ".join(f"t.{quoted(name)}" for name, _ in columns)
+    statement = (
+        f"SELECT t._item_id, {names} FROM {quoted(table.name)} t LEFT JOIN item i ON i.id = t._item_id"
+        f" WHERE {' AND '.join(conditions)} AND t._item_id > ? ORDER BY t._item_id LIMIT ?"
+    )
+    return _Select(statement, values, columns)
+
+
+def _accept(connection: sqlite3.Connection, run_id: int, reason: str, now: int) -> int:
+    if connection.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)).fetchone() is None:
+        raise UsageError(f"there is no run {run_id}", hint="`fyke runs` shows their numbers")
+    passes = connection.execute(SUSPICIOUS, (run_id,)).fetchall()
+    for pass_id, listing, source, connected, rows in passes:
+        # What had not met the known rows before the checks spoke is right as far as it went: its hole stays.
+        state = PassState.COMPLETE if connected else PassState.GAP
+        connection.execute("UPDATE pass SET state = ? WHERE id = ?", (state.value, pass_id))
+        cover(connection, pass_id, joined=bool(connected), now=now, reason="accepted, but it met nothing known")
+        connection.execute("UPDATE listing SET usual_rows = ? WHERE id = ?", (rows, listing))
+        values = {"source": source, "pass": pass_id, "reason": reason, "now": now}
+        connection.execute(ACCEPT_REFUSED, values)
+    if passes:
+        states = [(PassState(state), why) for state, why in connection.execute(STATES_OF_RUN, (run_id,))]
+        worst, why = max(states, key=lambda found: WORST.index(found[0]))
+        # A run that is still going ends, and gets its state, with its last pass.
+        connection.execute(
+            "UPDATE run SET accepted_at = ?, accepted_reason = ?,"
+            " state = CASE state WHEN 'running' THEN state ELSE ? END, reason = CASE state WHEN 'running' THEN reason"
+            " ELSE ? END WHERE id = ?",
+            (now, reason, worst.value, why if worst is not PassState.COMPLETE else "", run_id),
+        )
+    return len(passes)

@@ -1,0 +1,229 @@
+"""The whole life of one item in plain words, from sightings, visits, versions, dead letters, events and runs.
+
+Keeps P2 visible: whatever became of a key, these rows say it, and why it waits if it does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sqlite3
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from fyke.ledgers.sqlite.access import Statements
+from fyke.model import Explanation, Fields, ItemState
+
+Row = dict[str, Any]
+Lines = list[tuple[int, str]]
+
+NEAR_LIMIT = 5
+NEAR_CANDIDATES = 50
+ROWS_LIMIT = 500  # of each kind, the newest
+
+ITEM = """
+SELECT i.*, s.name AS source, s.table_name, s.paused_at, s.paused_reason, s.removed_at
+FROM item i JOIN source s ON s.id = i.source_id WHERE i.scope = ? AND i.key = ?
+"""
+SIGHTINGS = """
+SELECT g.first_at, g.last_at, g.page, g.position, g.url, g.first_pass, g.last_pass, g.stretch_id IS NOT NULL AS covered,
+  l.name AS listing, s.name AS source, f.run_id AS first_run, r.slot AS first_slot, r.started_by AS first_trigger,
+  z.run_id AS last_run, q.slot AS last_slot
+FROM source s JOIN listing l ON l.source_id = s.id JOIN sighting g ON g.listing_id = l.id AND g.key = :key
+LEFT JOIN pass f ON f.id = g.first_pass LEFT JOIN run r ON r.id = f.run_id
+LEFT JOIN pass z ON z.id = g.last_pass LEFT JOIN run q ON q.id = z.run_id
+WHERE s.scope = :scope ORDER BY g.first_at, l.id
+"""
+VISITS = """
+SELECT id, generation, outcome, final, reason, worker, started_at, ended_at, starts, costs, delay_ms, evidence
+FROM visit WHERE item_id = ? ORDER BY id DESC LIMIT ?
+"""
+VERSIONS = "SELECT n, at, hash, content, visit_id, pos FROM version WHERE item_id = ? ORDER BY n DESC LIMIT ?"
+DEAD = """
+SELECT id, outcome, reason, generation, attempts, worker, first_at, died_at, evidence, closed_at, closed_reason
+FROM dead WHERE item_id = ? ORDER BY id DESC LIMIT ?
+"""
+# What is told about one item names its key; other events of the source have nothing to say here.
+EVENTS = """
+SELECT at, kind, message FROM event
+WHERE source = :source AND json_extract(data, '$.key') = :key
+  AND coalesce(json_extract(data, '$.scope'), :scope) = :scope
+ORDER BY id DESC LIMIT :limit
+"""
+HOLD = "SELECT hold_until, hold_reason FROM lane WHERE lane = ?"
+
+
+class ExplainStatements(Statements):
+    async def explain(self, scope: str, key: str) -> Explanation | None:
+        now = self._clock.now()
+        return await self._read(lambda connection: _explain(connection, scope, key, now))
+
+    async def near_keys(self, scope: str, key: str) -> tuple[list[str], list[str]]:
+        def call(connection: sqlite3.Connection) -> tuple[list[str], list[str]]:
+            scopes = [name for (name,) in connection.execute("SELECT DISTINCT scope FROM source ORDER BY scope")]
+            return scopes, _near(connection, scope, key) if scope in scopes else []
+
+        return await self._read(call)
+
+
+def moment(at: int) -> str:
+    """``2025-06-27 09:52:00 UTC``; the only zone that all readers of a ledger share."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def length(ms: int) -> str:
+    """A time span as people say it: ``230 ms``, ``12 s``, ``10 min``, ``2.5 h``."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    for size, unit, limit in ((1_000, "s", 120), (60_000, "min", 120), (3_600_000, "h", 72)):
+        if ms < size * limit:
+            return f"{ms / size:.3g} {unit}"
+    return f"{ms / 86_400_000:.3g} days"
+
+
+def _rows(connection: sqlite3.Connection, statement: str, values: Any) -> list[Row]:
+    cursor = connection.execute(statement, values)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _explain(connection: sqlite3.Connection, scope: str, key: str, now: int) -> Explanation | None:
+    found = _rows(connection, ITEM, (scope, key))
+    if not found:
+        return None
+    (item,) = found
+    names = {"scope": scope, "key": key, "source": item["source"], "limit": ROWS_LIMIT}
+    sightings = _rows(connection, SIGHTINGS, {"scope": scope, "key": key})
+    visits = _rows(connection, VISITS, (item["id"], ROWS_LIMIT))[::-1]
+    versions = _rows(connection, VERSIONS, (item["id"], ROWS_LIMIT))[::-1]
+    dead = _rows(connection, DEAD, (item["id"], ROWS_LIMIT))[::-1]
+    for row in (*visits, *dead):
+        row["evidence"] = msgspec.json.decode(row["evidence"])
+    for row in versions:
+        row["content"], row["hash"] = msgspec.json.decode(row["content"]), row["hash"].hex()
+    lines: Lines = [
+        *(line for row in sightings for line in _listed(row)),
+        *(line for row in visits for line in _visited(row)),
+        *(_written(row, visits) for row in versions),
+        *(line for row in dead for line in _died(row)),
+        *((row["at"], f"told ({row['kind']}): {row['message']}") for row in _rows(connection, EVENTS, names)),
+        *_item_lines(item),
+    ]
+    # Python's sort is stable: what has one time stays in the order of cause and effect above.
+    lines.sort(key=lambda line: line[0])
+    lines.append((now, _waits(connection, item, now)))
+    return Explanation(
+        scope=scope,
+        key=key,
+        item_id=item["id"],
+        source_id=item["source"],
+        state=ItemState(item["state"]),
+        generation=item["generation"],
+        pending=bool(item["pending"]),
+        url=item["url"],
+        table=item["table_name"],
+        lines=lines,
+        sightings=_plain(sightings),
+        visits=_plain(visits),
+        versions=_plain(versions),
+        dead=_plain(dead),
+    )
+
+
+def _plain(rows: list[Row]) -> list[Fields]:
+    return list(rows)
+
+
+def _run(number: int | None, slot: int | None) -> str:
+    if number is None:
+        return "added by hand"
+    return f"run {number}" if slot is None else f"run {number} of {moment(slot)}"
+
+
+def _listed(row: Row) -> Lines:
+    where = f"listing '{row['listing']}' of source '{row['source']}'"
+    place = f"page {row['page']}, row {row['position']}"
+    address = f": {row['url']}" if row["url"] else ""
+    first = (
+        f"{where} listed it for the first time: {_run(row['first_run'], row['first_slot'])}, pass {row['first_pass']}"
+    )
+    lines = [(row["first_at"], f"{first}, {place}{address}")]
+    if row["last_pass"] != row["first_pass"]:
+        lines[0] = (row["first_at"], f"{first}{address}")
+        last = f"{where} listed it for the last time so far: {_run(row['last_run'], row['last_slot'])}"
+        lines.append((row["last_at"], f"{last}, pass {row['last_pass']}, {place}"))
+    return lines
+
+
+def _visited(row: Row) -> Lines:
+    text = f"visit of generation {row['generation']} by {row['worker']}, start {row['starts']}: {row['outcome']}"
+    text += f" after {length(max(0, row['ended_at'] - row['started_at']))}"
+    if row["reason"]:
+        text += f": {row['reason']}"
+    evidence = ", ".join(f"{name} {value}" for name, value in row["evidence"].items() if value not in (None, "", {}))
+    if evidence:
+        text += f" ({evidence})"
+    if row["final"] is not None:
+        text += f" → {row['final']}"
+    elif row["delay_ms"]:
+        text += f" → again after {length(row['delay_ms'])}"
+    else:
+        text += " → again"
+    cost = ", costs an attempt" if row["costs"] else ""
+    return [(row["started_at"], f"a worker began: {row['worker']}"), (row["ended_at"], text + cost)]
+
+
+def _written(row: Row, visits: list[Row]) -> tuple[int, str]:
+    by = "by a list page" if row["visit_id"] is None else "by the visit"
+    fields = sum(value not in (None, "") for value in row["content"].values())
+    return row["at"], f"version {row['n']} was written {by}: {fields} of {len(row['content'])} fields have a value"
+
+
+def _died(row: Row) -> Lines:
+    starts = f"{row['attempts']} attempt{'' if row['attempts'] == 1 else 's'}"
+    lines = [(row["died_at"], f"dead letter {row['id']}: {row['outcome']} after {starts}: {row['reason']}")]
+    if row["closed_at"] is not None:
+        lines.append((row["closed_at"], f"dead letter {row['id']} was closed: {row['closed_reason']}"))
+    return lines
+
+
+def _item_lines(item: Row) -> Lines:
+    lines: Lines = []
+    if item["reopened_at"] is not None:
+        times = "once" if item["reopened"] == 1 else f"{item['reopened']} times"
+        lines.append((item["reopened_at"], f"opened again, for a listing showed it again ({times} so far)"))
+    if item["state"] == "ignored" and item["closed_at"] is not None:
+        lines.append((item["closed_at"], f"ignored: {item['reason'] or item['outcome']}"))
+    return lines
+
+
+def _waits(connection: sqlite3.Connection, item: Row, now: int) -> str:
+    state = f"now {item['state']}, generation {item['generation']}"
+    if not item["pending"]:
+        return f"{state}; nothing is due"
+    if item["removed_at"] is not None:
+        return f"{state}; waits: its source was removed at {moment(item['removed_at'])} (`fyke ignore` closes it)"
+    if item["paused_at"] is not None:
+        reason = f": {item['paused_reason']}" if item["paused_reason"] else ""
+        return f"{state}; waits: its source is paused since {moment(item['paused_at'])}{reason}"
+    if not item["lane"]:
+        return f"{state}; waits: it has no detail page, so the next listing that shows it brings its record"
+    hold = connection.execute(HOLD, (item["lane"],)).fetchone()
+    if hold is not None and hold[0] > now:
+        return f"{state}; waits: {item['lane']} is held until {moment(hold[0])}: {hold[1] or 'no reason given'}"
+    if item["due_at"] > now:
+        return f"{state}; waits: due at {moment(item['due_at'])}, after the failure above"
+    return f"{state}; due since {moment(item['due_at'])}, waits for its turn at {item['lane']}"
+
+
+def _near(connection: sqlite3.Connection, scope: str, key: str) -> list[str]:
+    """Keys that look like `key`: those that hold it, its neighbours in order, and of these the most alike."""
+    values = {"scope": scope, "key": key, "limit": NEAR_CANDIDATES}
+    inside = "SELECT key FROM item WHERE scope = :scope AND instr(key, :key) > 0 LIMIT :limit"
+    after = "SELECT key FROM item WHERE scope = :scope AND key >= :key ORDER BY key LIMIT :limit"
+    before = "SELECT key FROM item WHERE scope = :scope AND key < :key ORDER BY key DESC LIMIT :limit"
+    holding = [name for (name,) in connection.execute(inside, values)] if key else []
+    candidates = [name for statement in (after, before) for (name,) in connection.execute(statement, values)]
+    alike = difflib.get_close_matches(key, [*holding, *candidates], n=NEAR_LIMIT, cutoff=0.6)
+    return list(dict.fromkeys([*alike, *sorted(holding, key=len)]))[:NEAR_LIMIT]
