@@ -6,12 +6,13 @@ Every function is a part of one write transaction.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from fyke.frontiers import sql_statements as sql
-from fyke.frontiers.sql_places import lane_ids
+from fyke.frontiers.sql_places import lane_ids, owned
 from fyke.model import Delivery, LanePolicy, Started, Task, TaskKind
 from fyke.policy.politeness import drawn_gap, strictest
 
@@ -71,32 +72,32 @@ class Grant:
 
 
 def begin(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery], draw: Draw) -> list[Started]:
+    live = owned(connection, deliveries)
+    asked = json.dumps(sorted({task.lane_id for task in live.values()}))
+    lanes = {row[0]: row[1:] for row in connection.execute(sql.LANES, (asked,)).fetchall()}
     answers: dict[tuple[str, int], Started] = {}
     begun_tasks, reserved = [], dict[int, int]()
-    for delivery in deliveries:
-        mark = (delivery.task.key, delivery.token)
-        if mark in answers:
-            continue
-        row = connection.execute(sql.OWNED, mark).fetchone()
-        if row is None:
+    for mark in dict.fromkeys((one.task.key, one.token) for one in deliveries):
+        task = live.get(mark)
+        if task is None:
             answers[mark] = Started(lost=True)
             continue
-        seq, starts, begun, _, lane_id, gap, jitter, start_at, hold_until = row
+        gap, jitter, start_at, hold_until = lanes[task.lane_id]
         if hold_until > now:
-            answers[mark] = Started(False, starts, hold_until - now)
+            answers[mark] = Started(False, task.starts, hold_until - now)
             continue
-        at = begun
-        if begun < now - SAME_START_MS:
-            start_at = reserved.get(lane_id, start_at)
-            at = max(now, start_at) if gap > 0 else now
+        at, starts = task.begun, task.starts
+        if at < now - SAME_START_MS:
+            at = now
             if gap > 0:
-                reserved[lane_id] = at + drawn_gap(gap, jitter, draw())
-            starts += not begun
-            begun_tasks.append((starts, at, seq))
+                at = max(now, reserved.get(task.lane_id, start_at))
+                reserved[task.lane_id] = at + drawn_gap(gap, jitter, draw())
+            starts += not task.begun
+            begun_tasks.append((starts, at, task.seq))
         answers[mark] = Started(False, starts, max(0, at - now))
     connection.executemany(sql.BEGIN, begun_tasks)
     connection.executemany(sql.RESERVE, [(at, at, lane_id) for lane_id, at in sorted(reserved.items())])
-    return [answers[delivery.task.key, delivery.token] for delivery in deliveries]
+    return [answers[one.task.key, one.token] for one in deliveries]
 
 
 def permit(
@@ -104,15 +105,15 @@ def permit(
 ) -> int | None:
     """The wait in ms, or None where the delivery is not the live one."""
     key = delivery.task.key
-    owned = connection.execute(sql.OWNED, (key, delivery.token)).fetchone()
-    if owned is None:
+    task = owned(connection, [delivery]).get((key, delivery.token))
+    if task is None:
         return None
     lane_ids(connection, {lane})
     lane_id, gap, jitter, start_at, hold_until, free = connection.execute(sql.LANE, (lane,)).fetchone()
     at = max(now, hold_until, start_at if gap > 0 else 0)
     if at - now > limit_ms:
         return int(at - now)
-    if lane_id != owned[4] and connection.execute(sql.HAS_PERMIT, (key, lane_id)).fetchone() is None:
+    if lane_id != task.lane_id and connection.execute(sql.HAS_PERMIT, (key, lane_id)).fetchone() is None:
         if free <= 0:
             # Nobody knows when a place comes free; ask again after a while.
             return max(limit_ms + 1, FULL_WAIT_MS)

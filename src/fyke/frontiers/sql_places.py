@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from fyke.frontiers import sql_statements as sql
 from fyke.model import Delivery, LanePolicy, Reaped, Retry, Task, TaskKind
@@ -72,12 +73,45 @@ def lane_ids(connection: sqlite3.Connection, names: set[str]) -> dict[str, int]:
     return found
 
 
+class Owned(NamedTuple):
+    """A leased task whose token the caller holds."""
+
+    key: str
+    token: int
+    seq: int
+    lane_id: int
+    pool: str
+    priority: int
+    starts: int
+    begun: int
+
+
+def owned(connection: sqlite3.Connection, deliveries: Iterable[Delivery]) -> dict[tuple[str, int], Owned]:
+    """The live ones among these deliveries, by key and token."""
+    asked = {(one.task.key, one.token) for one in deliveries}
+    keys = json.dumps(sorted(key for key, _ in asked))
+    rows = connection.execute(sql.LEASED_TASKS, (keys,)).fetchall()
+    return {(row[0], row[1]): Owned(*row) for row in rows if (row[0], row[1]) in asked}
+
+
+def taken(live: dict[tuple[str, int], Owned], deliveries: Iterable[Delivery]) -> list[bool]:
+    """Answers in order; the second of two equal deliveries finds the task gone."""
+    left = set(live)
+    answers = []
+    for one in deliveries:
+        mark = (one.task.key, one.token)
+        answers.append(mark in left)
+        left.discard(mark)
+    return answers
+
+
 def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> int:
     wanted: dict[str, Task] = {}
     for task in tasks:
-        other = wanted.get(task.key)
+        key = task.key
+        other = wanted.get(key)
         if other is None or task.generation > other.generation:
-            wanted[task.key] = task
+            wanted[key] = task
     moves, replaced, known = LaneMoves(), [], set()
     for row in connection.execute(sql.LIVE, (json.dumps(list(wanted)),)).fetchall():
         key, generation, seq, state, lane_id, pool = row
@@ -90,7 +124,7 @@ def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> in
     if not wanted:
         return 0
     if replaced:
-        connection.executemany("DELETE FROM task WHERE seq = ?", replaced)
+        connection.executemany(sql.REMOVE, replaced)
         end_permits(connection, known & wanted.keys(), moves)
     lanes = lane_ids(connection, {task.lane for task in wanted.values()})
     rows = []
@@ -108,70 +142,67 @@ def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> in
     return len(wanted.keys() - known)
 
 
+def give_back(connection: sqlite3.Connection, live: Iterable[Owned], moves: LaneMoves) -> None:
+    """What every end of a lease does: the lane's place and the task's permits come free."""
+    keys = []
+    for task in live:
+        keys.append(task.key)
+        moves.leave(task.lane_id, task.pool, LEASED)
+    if keys:
+        end_permits(connection, keys, moves)
+        moves.write(connection)
+
+
 def finish(connection: sqlite3.Connection, deliveries: Sequence[Delivery], counter: str) -> list[bool]:
     """Acknowledge (`counter` acked) or bury (buried)."""
-    moves, answers, ended = LaneMoves(), [], []
-    for delivery in deliveries:
-        row = connection.execute(sql.ACK, (delivery.task.key, delivery.token)).fetchall()
-        answers.append(bool(row))
-        if row:
-            ended.append(delivery.task.key)
-            moves.leave(row[0][0], "", LEASED)
-    if ended:
-        end_permits(connection, ended, moves)
-        moves.write(connection)
-        connection.execute(f"UPDATE task_meta SET {counter} = {counter} + ?", (len(ended),))
-    return answers
+    live = owned(connection, deliveries)
+    if live:
+        connection.executemany(sql.REMOVE, [(task.seq,) for task in live.values()])
+        give_back(connection, live.values(), LaneMoves())
+        connection.execute(f"UPDATE task_meta SET {counter} = {counter} + ?", (len(live),))
+    return taken(live, deliveries)
 
 
 def retry(connection: sqlite3.Connection, now: int, retries: Sequence[Retry]) -> list[bool]:
-    moves, answers, ended = LaneMoves(), [], []
+    deliveries = [one.delivery for one in retries]
+    live, moves, rows = owned(connection, deliveries), LaneMoves(), {}
     for one in retries:
-        delay, key = min(max(one.delay_ms, 0), LONGEST_DELAY), one.delivery.task.key
-        values = (now + delay, delay, one.reason, one.counted, key, one.delivery.token)
-        row = connection.execute(sql.RETRY, values).fetchall()
-        answers.append(bool(row))
-        if row:
-            ended.append(key)
-            moves.leave(row[0][0], "", LEASED)
-            moves.delay(row[0][0])
-    if ended:
-        end_permits(connection, ended, moves)
-        moves.write(connection)
-    return answers
+        task = live.get((one.delivery.task.key, one.delivery.token))
+        if task is not None and task.seq not in rows:
+            delay = min(max(one.delay_ms, 0), LONGEST_DELAY)
+            rows[task.seq] = (now + delay, delay, one.reason, one.counted, task.seq)
+            moves.delay(task.lane_id)
+    connection.executemany(sql.RETRY, rows.values())
+    give_back(connection, live.values(), moves)
+    return taken(live, deliveries)
 
 
 def release(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery]) -> list[bool]:
-    moves, answers, ended = LaneMoves(), [], []
-    for delivery in deliveries:
-        row = connection.execute(sql.RELEASE, (now, delivery.task.key, delivery.token)).fetchall()
-        answers.append(bool(row))
-        if row:
-            ended.append(delivery.task.key)
-            moves.leave(row[0][0], "", LEASED)
-            moves.enter(*row[0])
-    if ended:
-        end_permits(connection, ended, moves)
-        moves.write(connection)
-    return answers
+    live, moves = owned(connection, deliveries), LaneMoves()
+    connection.executemany(sql.RELEASE, [(now, task.seq) for task in live.values()])
+    for task in live.values():
+        moves.enter(task.lane_id, task.pool, task.priority)
+    give_back(connection, live.values(), moves)
+    return taken(live, deliveries)
 
 
 def extend(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery], duration: int) -> list[bool]:
-    return [
-        bool(connection.execute(sql.EXTEND, (now + duration, duration, one.task.key, one.token)).fetchall())
-        for one in deliveries
-    ]
+    live = owned(connection, deliveries)
+    connection.executemany(sql.EXTEND, [(now + duration, duration, task.seq) for task in live.values()])
+    return [(one.task.key, one.token) in live for one in deliveries]
 
 
 def drop(connection: sqlite3.Connection, keys: Sequence[tuple[str, int]]) -> int:
-    moves, ended = LaneMoves(), []
-    for key, generation in sorted(set(keys)):
-        for row in connection.execute(sql.DROP, (key, generation)).fetchall():
+    wanted, moves, rows, ended = set(keys), LaneMoves(), [], []
+    asked = json.dumps(sorted({key for key, _ in wanted}))
+    for key, generation, seq, state, lane_id, pool in connection.execute(sql.LIVE, (asked,)).fetchall():
+        if (key, generation) in wanted:
+            rows.append((seq,))
             ended.append(key)
-            moves.leave(*row)
-    if ended:
-        end_permits(connection, ended, moves)
-        moves.write(connection)
+            moves.leave(lane_id, pool, state)
+    connection.executemany(sql.REMOVE, rows)
+    end_permits(connection, ended, moves)
+    moves.write(connection)
     return len(ended)
 
 

@@ -47,29 +47,25 @@ EXPIRED_PERMITS = """
 
 # deliveries: fenced by the token
 
-OWNED = """
-    SELECT t.seq, t.starts, t.begun, t.at, t.lane_id, l.gap, l.jitter, l.start_at, l.hold_until
-    FROM task t INDEXED BY task_key CROSS JOIN task_lane l
-    WHERE t.key = ? AND t.token = ? AND t.state = 2 AND l.id = t.lane_id
+LEASED_TASKS = """
+    SELECT key, token, seq, lane_id, pool, priority, starts, begun FROM task INDEXED BY task_key
+    WHERE key IN (SELECT value FROM json_each(?)) AND state = 2
+"""
+LANES = """
+    SELECT id, gap, jitter, start_at, hold_until FROM task_lane WHERE id IN (SELECT value FROM json_each(?))
 """
 BEGIN = "UPDATE task SET starts = ?, begun = ? WHERE seq = ?"
 RESERVE = "UPDATE task_lane SET start_at = ?, next_at = max(next_at, ?) WHERE id = ?"
-EXTEND = """
-    UPDATE task INDEXED BY task_key SET at = ?, length = ? WHERE key = ? AND token = ? AND state = 2 RETURNING seq
-"""
-ACK = "DELETE FROM task INDEXED BY task_key WHERE key = ? AND token = ? AND state = 2 RETURNING lane_id"
+EXTEND = "UPDATE task SET at = ?, length = ? WHERE seq = ?"
+REMOVE = "DELETE FROM task WHERE seq = ?"
 RETRY = """
-    UPDATE task INDEXED BY task_key SET state = 1, at = ?, length = ?, token = 0, worker = '', reason = ?,
+    UPDATE task SET state = 1, at = ?, length = ?, token = 0, worker = '', reason = ?,
       starts = starts - (begun > 0 AND NOT ?), begun = 0
-    WHERE key = ? AND token = ? AND state = 2 RETURNING lane_id
+    WHERE seq = ?
 """
 RELEASE = """
-    UPDATE task INDEXED BY task_key SET state = 0, at = ?, length = 0, token = 0, worker = '',
-      starts = starts - (begun > 0), begun = 0
-    WHERE key = ? AND token = ? AND state = 2 RETURNING lane_id, pool, priority
-"""
-DROP = """
-    DELETE FROM task INDEXED BY task_key WHERE key = ? AND generation = ? RETURNING lane_id, pool, state
+    UPDATE task SET state = 0, at = ?, length = 0, token = 0, worker = '', starts = starts - (begun > 0), begun = 0
+    WHERE seq = ?
 """
 DROP_PERMITS = "DELETE FROM task_permit WHERE key IN (SELECT value FROM json_each(?)) RETURNING lane_id"
 
