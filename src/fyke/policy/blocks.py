@@ -21,14 +21,18 @@ _BLOCKED_TITLE: Final = re.compile(
     r"|您的访问被阻断",
     re.IGNORECASE,
 )
-# Only challenges and refusals have these in their markup.
+# Only challenges and refusals have these in their markup. Looked for where an answer is small or no good one anyway:
+# every good page pays for each search.
 _MARKUP: Final = (
     *("cf-browser-verification", "cf-error-details", "_cf_chl_opt", 'id="challenge-form"', "antispider.min.js"),
     *("/_Incapsula_Resource?SWUDNSAI", "serverisbusy", "acw_sc__v2"),
 )
-# Of these a good page may have the name only: a shell has little else.
-_SHELL_ONLY: Final = frozenset({"acw_sc__v2", "serverisbusy"})
-_PHRASES: Final = ("过于频繁", "频繁访问", "滑动验证页面", "unusual traffic from your computer network")
+SMALL: Final = 4_096
+# The Aliyun shell: a script that sets a cookie and loads the page anew, and nothing else.
+_ALIYUN: Final = "var arg1="
+ALIYUN_WITHIN: Final = 512
+_OFTEN: Final = "频繁"
+_TOO_OFTEN: Final = re.compile(r"(?:访问|操作|请求|查询|搜索|浏览)(?:次数|速度)?(?:过于|太过|太|过)频繁")
 
 _LOGIN_TITLE: Final = re.compile(
     r"(?:please |user |member |account |customer )?(?:sign[ -]?in|log[ -]?in|login)(?: page| required| to .{1,40})?"
@@ -36,9 +40,10 @@ _LOGIN_TITLE: Final = re.compile(
     r"|.{1,16}(?:用户|会员|系统|平台|账号)(?:登录|登陆)|统一身份认证(?:平台|系统|中心)?",
     re.IGNORECASE,
 )
+_LOGIN_WORD: Final = re.compile(r"log[ -]?in|sign[ -]?in|登录|登陆|统一身份认证", re.IGNORECASE)
 _BETWEEN: Final = re.compile(r"\s+[-–—|·»:]+\s+|[|·»_—]+|-{1,2}")
-_PASSWORD: Final = re.compile(r"<input\b[^>]{0,500}?\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
-_UNREAD: Final = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>", re.I | re.S)
+_PASSWORD: Final = re.compile(r"<input\b[^<>]{0,500}?\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
+_UNREAD: Final = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>", re.I | re.S)
 _BLANKS: Final = re.compile(r"\s+")
 
 
@@ -58,14 +63,18 @@ def find_block(status: int, text: str, extra: tuple[str, ...] = ()) -> tuple[Out
         found = _BLOCKED_TITLE.search(title)
         if found and (status != 200 or _little(head)):
             return Outcome.BLOCKED, found[0]
-        if _is_login(title) and _PASSWORD.search(head):
+        if _LOGIN_WORD.search(title) and _is_login(title) and _PASSWORD.search(head):
             return Outcome.LOGIN, title
-    for mark in _MARKUP:
-        if mark in head and (mark not in _SHELL_ONLY or _little(head)):
-            return Outcome.BLOCKED, mark
-    for phrase in _PHRASES:
-        if phrase in head and _little(head):
-            return Outcome.BLOCKED, phrase
+    elif head.find(_ALIYUN, 0, ALIYUN_WITHIN) >= 0 and _little(head):
+        return Outcome.BLOCKED, "acw_sc__v2"
+    if status != 200 or len(head) <= SMALL:
+        for mark in _MARKUP:
+            if mark in head and _little(head):
+                return Outcome.BLOCKED, mark
+    if _OFTEN in head:
+        found = _TOO_OFTEN.search(head)
+        if found and _little(head):
+            return Outcome.BLOCKED, found[0]
     return None
 
 
