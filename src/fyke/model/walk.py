@@ -132,7 +132,10 @@ class PageResult(Struct, frozen=True):
 
 
 class PassEnd(Struct, frozen=True):
-    """How a walk ended. Edges are those of the keys shown in it and are used when the state is complete or gap."""
+    """How a walk ended. Edges are those of the keys shown in it and are used when the state is complete or gap.
+
+    `connected`: of a suspicious walk, that it would have been complete; for a person who accepts it.
+    """
 
     state: PassState
     reason: str = ""
@@ -144,3 +147,4 @@ class PassEnd(Struct, frozen=True):
     first_page_rows: int = 0
     etag: str = ""
     last_modified: str = ""
+    connected: bool = False

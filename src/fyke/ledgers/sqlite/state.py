@@ -14,6 +14,7 @@ import msgspec
 from fyke.db.migrate import load_alembic, newest_schema, schema_of, upgrade
 from fyke.errors import UsageError
 from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.cleaning import to_json
 from fyke.model import Event, LaneRow, WorkerRow
 
 LANE_COLUMNS = "lane, hold_until, hold_reason, blocks, robots_text, robots_status, robots_at"
@@ -46,10 +47,7 @@ def write_events(connection: sqlite3.Connection, events: Sequence[Event], now: i
     """Add events inside a transaction; those without a time happen now."""
     connection.executemany(
         "INSERT INTO event(kind, message, source, grp, at, data) VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (e.kind, plain(e.message), e.source_id, e.group, e.at or now, msgspec.json.encode(e.data).decode())
-            for e in events
-        ],
+        [(e.kind, plain(e.message), e.source_id, e.group, e.at or now, to_json(e.data)) for e in events],
     )
 
 
@@ -161,7 +159,7 @@ class StateStatements(Statements):
         return value
 
     async def beat(self, worker: WorkerRow) -> None:
-        values = msgspec.structs.asdict(worker) | {"stage": msgspec.json.encode(worker.stage).decode()}
+        values = msgspec.structs.asdict(worker) | {"stage": to_json(worker.stage)}
         await self._write(lambda c: c.execute(BEAT, values).rowcount)
 
     async def workers(self, *, since: int) -> list[WorkerRow]:

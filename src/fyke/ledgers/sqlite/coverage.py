@@ -1,0 +1,102 @@
+"""What is known of a listing: stretches with holes between, and the anchors inside them.
+
+Keeps P5: only a walk that ended complete or with a gap covers; a hole stays until it is filled or closed by a person.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from fyke.model import Coverage
+
+DAY_MS = 86_400_000
+ANCHOR_LIMIT = 10_000
+ANCHORS = """
+SELECT count(*) FROM (SELECT 1 FROM sighting WHERE listing_id = ? AND stretch_id IS NOT NULL LIMIT ?)
+"""
+SHOWN = """
+SELECT listing_id, entries, newest_key, newest_at, oldest_key, oldest_at FROM pass WHERE id = ?
+"""
+TOP = """
+SELECT id, newest_key, newest_at, oldest_key, oldest_at FROM stretch WHERE listing_id = ? ORDER BY id DESC LIMIT 1
+"""
+COVERED = "UPDATE sighting SET stretch_id = ? WHERE last_pass = ? AND stretch_id IS NULL"
+HOLE = """
+INSERT INTO hole(listing_id, pass_id, newer_stretch_id, older_stretch_id, newer_key, newer_at, older_key, older_at,
+  found_at, reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+Edge = tuple[str | None, int | None]
+Top = tuple[int, str | None, int | None, str | None, int | None]
+
+
+def read_coverage(connection: sqlite3.Connection, listing_id: int) -> Coverage:
+    """The listing's coverage; anchors are counted up to ANCHOR_LIMIT, which no walk needs more of."""
+    (stretches,) = connection.execute("SELECT count(*) FROM stretch WHERE listing_id = ?", (listing_id,)).fetchone()
+    (holes,) = connection.execute(
+        "SELECT count(*) FROM hole WHERE listing_id = ? AND closed_at IS NULL", (listing_id,)
+    ).fetchone()
+    (anchors,) = connection.execute(ANCHORS, (listing_id, ANCHOR_LIMIT)).fetchone()
+    (usual,) = connection.execute("SELECT usual_rows FROM listing WHERE id = ?", (listing_id,)).fetchone()
+    top = connection.execute(TOP, (listing_id,)).fetchone() or (None,) * 5
+    return Coverage(stretches, holes, anchors, top[1], top[2], usual)
+
+
+def cover(connection: sqlite3.Connection, pass_id: int, *, joined: bool, now: int, reason: str = "") -> None:
+    """Let a pass cover what it has shown; its edges are in its row. `joined`: it met what was covered before.
+
+    Joined to the newest stretch, or the first one; else a new stretch, and a hole between it and the one before. What
+    the pass has shown becomes anchors. A pass that has shown nothing covers nothing new.
+    """
+    listing_id, entries, *edges = connection.execute(SHOWN, (pass_id,)).fetchone()
+    if not entries:
+        return
+    newest, oldest = _edge(*edges[:2], now=now), _edge(*edges[2:], now=now)
+    top = connection.execute(TOP, (listing_id,)).fetchone()
+    if joined and top:
+        stretch = int(top[0])
+        _join(connection, top, newest, oldest, now)
+    else:
+        stretch = _new_stretch(connection, pass_id, listing_id, newest, oldest, now)
+        if not joined:
+            older_id, older = (top[0], top[1:3]) if top else (None, (None, None))
+            values = (listing_id, pass_id, stretch, older_id, *oldest, *older, now, reason)
+            connection.execute(HOLE, values)
+    connection.execute("UPDATE pass SET stretch_id = ? WHERE id = ?", (stretch, pass_id))
+    connection.execute(COVERED, (stretch, pass_id))
+
+
+def _edge(key: str | None, at: int | None, *, now: int) -> Edge:
+    # A date later than tomorrow is a slip of the site: as a watermark it would hide all that comes until then.
+    return (None, None) if at is not None and at > now + DAY_MS else (key, at)
+
+
+def _new_stretch(
+    connection: sqlite3.Connection, pass_id: int, listing_id: int, newest: Edge, oldest: Edge, now: int
+) -> int:
+    names = "listing_id, pass_id, newest_key, newest_at, oldest_key, oldest_at, made_at, joined_at"
+    values = (listing_id, pass_id, *newest, *oldest, now, now)
+    found = connection.execute(f"INSERT INTO stretch({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    assert found.lastrowid is not None
+    return found.lastrowid
+
+
+def _join(connection: sqlite3.Connection, top: Top, newest: Edge, oldest: Edge, now: int) -> None:
+    stretch, known_newest, known_newest_at, known_oldest, known_oldest_at = top
+    older = newest[1] is not None and known_newest_at is not None and newest[1] < known_newest_at
+    if newest[0] is None or older:
+        newest = (known_newest, known_newest_at)
+    deeper = oldest[1] is not None and known_oldest_at is not None and oldest[1] < known_oldest_at
+    if not deeper or _hole_below(connection, stretch):
+        oldest = (known_oldest, known_oldest_at)
+    connection.execute(
+        "UPDATE stretch SET newest_key = ?, newest_at = ?, oldest_key = ?, oldest_at = ?, joined_at = ? WHERE id = ?",
+        (*newest, *oldest, now, stretch),
+    )
+
+
+def _hole_below(connection: sqlite3.Connection, stretch: int) -> bool:
+    # One old row among new ones (a pinned one) must not draw the stretch over a hole that nobody has read.
+    found = connection.execute("SELECT 1 FROM hole WHERE newer_stretch_id = ? LIMIT 1", (stretch,)).fetchone()
+    return found is not None

@@ -1,0 +1,149 @@
+"""How walks and runs end, and how runs are read back.
+
+A run's state is its worst pass, and it ends with its last one; what a person should know is written in the same
+transaction as an event (P5).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from fyke.ledgers.sqlite.cleaning import to_json
+from fyke.ledgers.sqlite.coverage import cover
+from fyke.ledgers.sqlite.state import plain, write_events
+from fyke.model import Event, PassEnd, PassRow, PassState, RunRow, RunState
+
+RUN_COLUMNS = """
+r.id, s.name, r.slot, r.covers_from, r.started_by, r.state, r.reason, r.started_at, r.ended_at, r.deadline,
+r.accepted_at
+"""
+PASSES = """
+SELECT p.run_id, p.id, l.name, p.state, p.reason, p.note, p.pages, p.entries, p.new, p.known, p.refused,
+  p.started_at, p.ended_at
+FROM pass p JOIN listing l ON l.id = p.listing_id
+WHERE p.run_id IN (SELECT value FROM json_each(?)) ORDER BY p.run_id, p.id
+"""
+END_PASS = """
+UPDATE pass SET state = :state, reason = :reason, note = :note, ended_at = :now, connected = :connected,
+  first_page_rows = :rows, newest_key = :newest_key, newest_at = :newest_at, oldest_key = :oldest_key,
+  oldest_at = :oldest_at
+WHERE id = :pass AND state = 'running' AND (:fence IS NULL OR fence = :fence)
+RETURNING run_id, listing_id, pages
+"""
+STATES_OF_RUN = "SELECT state, reason FROM pass WHERE run_id = ? ORDER BY id"
+WORST = tuple(PassState)  # from best to worst
+TOLD = (PassState.GAP, PassState.SUSPICIOUS, PassState.FAILED, PassState.TIMED_OUT)
+
+
+def read_runs(connection: sqlite3.Connection, rest: str, values: Sequence[Any] = ()) -> list[RunRow]:
+    """Runs with their passes; `rest` is what follows ``FROM run r JOIN source s``."""
+    runs = connection.execute(
+        f"SELECT {RUN_COLUMNS} FROM run r JOIN source s ON s.id = r.source_id {rest}", values
+    ).fetchall()
+    passes: dict[int, list[PassRow]] = {row[0]: [] for row in runs}
+    for run_id, id, listing, state, *more in connection.execute(PASSES, (to_json(list(passes)),)):
+        passes[run_id].append(PassRow(id, listing, PassState(state), *more))
+    return [_run_row(row, passes[row[0]]) for row in runs]
+
+
+def _run_row(row: tuple[Any, ...], passes: list[PassRow]) -> RunRow:
+    id, source_id, slot, covers_from, trigger, state, reason, started_at, ended_at, deadline, accepted_at = row
+    return RunRow(
+        id=id,
+        source_id=source_id,
+        slot=slot,
+        covers_from=covers_from,
+        trigger=trigger,
+        state=RunState(state),
+        reason=reason,
+        started_at=started_at,
+        ended_at=ended_at,
+        deadline=deadline,
+        accepted_at=accepted_at,
+        entries=sum(walk.entries for walk in passes),
+        new=sum(walk.new for walk in passes),
+        known=sum(walk.known for walk in passes),
+        refused=sum(walk.refused for walk in passes),
+        passes=passes,
+    )
+
+
+def finish_pass(connection: sqlite3.Connection, pass_id: int, fence: int | None, end: PassEnd, now: int) -> bool:
+    """End a running pass with all that hangs on it; False where it is not running or `fence` is not the live one.
+
+    Without a fence whoever walks it is cut off: its pages are refused from now on.
+    """
+    values = {
+        "state": end.state.value,
+        "reason": plain(end.reason),
+        "note": plain(end.note),
+        "now": now,
+        "connected": int(end.connected or end.state is PassState.COMPLETE),
+        "rows": end.first_page_rows,
+        "newest_key": end.newest_key,
+        "newest_at": end.newest_at,
+        "oldest_key": end.oldest_key,
+        "oldest_at": end.oldest_at,
+        "pass": pass_id,
+        "fence": fence,
+    }
+    row = connection.execute(END_PASS, values).fetchone()
+    if row is None:
+        return False
+    run_id, listing_id, pages = row
+    name, listing, usual = connection.execute(
+        "SELECT s.name, l.name, l.usual_rows FROM listing l JOIN source s ON s.id = l.source_id WHERE l.id = ?",
+        (listing_id,),
+    ).fetchone()
+    if end.state in (PassState.COMPLETE, PassState.GAP):
+        cover(connection, pass_id, joined=end.state is PassState.COMPLETE, now=now, reason=plain(end.reason))
+    if end.state is PassState.COMPLETE:
+        _remember_page(connection, listing_id, end, pages)
+    if end.state in TOLD:
+        write_events(connection, [_event(end, name, listing, usual, run_id, pass_id)], now)
+    return True
+
+
+def end_run(connection: sqlite3.Connection, run_id: int, now: int) -> RunState | None:
+    """End the run if its last pass has ended; returns its state if this ended it."""
+    states = [(PassState(state), reason) for state, reason in connection.execute(STATES_OF_RUN, (run_id,))]
+    if any(state is PassState.RUNNING for state, _ in states):
+        return None
+    worst, reason = max(states, key=lambda found: WORST.index(found[0]))
+    row = connection.execute(
+        "UPDATE run SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'running' RETURNING id",
+        (worst.value, reason, now, run_id),
+    ).fetchone()
+    return None if row is None else RunState(worst.value)
+
+
+def cut_run(connection: sqlite3.Connection, run_id: int, reason: str, now: int) -> bool:
+    """End the run's running passes as timed out, and with them the run; True if that ended it."""
+    rows = connection.execute("SELECT id FROM pass WHERE run_id = ? AND state = 'running'", (run_id,)).fetchall()
+    for (pass_id,) in rows:
+        finish_pass(connection, pass_id, None, PassEnd(PassState.TIMED_OUT, reason), now)
+    return end_run(connection, run_id, now) is not None
+
+
+def _remember_page(connection: sqlite3.Connection, listing_id: int, end: PassEnd, pages: int) -> None:
+    # No page was read where the site answered "not modified": what was kept before still holds.
+    if pages or end.etag or end.last_modified:
+        connection.execute(
+            "UPDATE listing SET etag = ?, last_modified = ? WHERE id = ?", (end.etag, end.last_modified, listing_id)
+        )
+    if end.first_page_rows:
+        connection.execute("UPDATE listing SET usual_rows = ? WHERE id = ?", (end.first_page_rows, listing_id))
+
+
+def _event(end: PassEnd, source: str, listing: str, usual: int, run_id: int | None, pass_id: int) -> Event:
+    message = f"source '{source}', listing '{listing}': {end.state.value.replace('_', ' ')}"
+    message += f": {end.reason}" if end.reason else ""
+    data: dict[str, Any] = {"listing": listing, "run": run_id, "pass": pass_id, "reason": end.reason}
+    if end.state is PassState.SUSPICIOUS:
+        message += f" (usual are {usual} rows on page one, found were {end.first_page_rows})"
+        data |= {"usual": usual, "found": end.first_page_rows}
+    if end.state is PassState.GAP:
+        data |= {"newest_key": end.newest_key, "oldest_key": end.oldest_key}
+    return Event(end.state.value, message, source, f"{end.state.value}:{source}", 0, data)
