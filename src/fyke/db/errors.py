@@ -15,6 +15,7 @@ _PASSING = _BUSY | {
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_READONLY,
 }
+_ROW = {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE}
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "another program holds the file locked",
     sqlite3.SQLITE_LOCKED: "another connection holds the table locked",
@@ -44,3 +45,8 @@ def translate(error: BaseException) -> BaseException:
     found = TransientError(f"SQLite: {_ADVICE.get(code, 'not available now')} ({error})")
     found.__cause__ = error
     return found
+
+
+def is_row_error(error: BaseException) -> bool:
+    """Whether the database refused what is in a row, so that repeating brings nothing and its neighbours may pass."""
+    return isinstance(error, OverflowError | UnicodeEncodeError | ValueError) or _code(error) in _ROW

@@ -24,20 +24,21 @@ class Statements:
 
     async def _write(self, call: Callable[[sqlite3.Connection], T]) -> T:
         def run(connection: sqlite3.Connection) -> T:
-            _refuse_moved(connection)
+            refuse_moved(connection)
             return call(connection)
 
         return await self._db.write(run)
 
     async def _read(self, call: Callable[[sqlite3.Connection], T]) -> T:
         def run(connection: sqlite3.Connection) -> T:
-            _refuse_moved(connection)
+            refuse_moved(connection)
             return call(connection)
 
         return await self._db.read(run)
 
 
-def _refuse_moved(connection: sqlite3.Connection) -> None:
+def refuse_moved(connection: sqlite3.Connection) -> None:
+    """Raise UsageError where the ledger was moved away."""
     # A process that still runs on a ledger that was copied away would write what nobody reads.
     row = connection.execute("SELECT value FROM meta WHERE name = 'moved_to'").fetchone()
     if row is not None:

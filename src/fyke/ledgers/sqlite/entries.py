@@ -1,0 +1,264 @@
+"""What an entry does to its item: make it, renew it, open it again, refresh its request, or nothing.
+
+Keeps P1 and P3: only what is missing is inserted, and an entry read before the item's last one changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import Any
+
+from msgspec import Struct, field
+
+from fyke.ledgers.sqlite.cleaning import clean_json
+from fyke.ledgers.sqlite.letters import FRESH
+from fyke.ledgers.sqlite.records import Draft, Fill, SourceFacts, write_drafts, write_tally
+from fyke.ledgers.sqlite.state import plain, write_events
+from fyke.model import Entry, Event, Fields, Outcome, Task, TaskKind
+
+REOPEN_PAUSE_MS = 86_400_000
+REOPEN_LIMIT = 7
+REOPENED = frozenset({("dead", Outcome.NOT_FOUND), ("dead", Outcome.GAVE_UP), ("ignored", Outcome.ROBOTS)})
+
+KNOWN = """
+SELECT key, id, source_id, state, outcome, generation, pending, attempts, entry_hash, entry_at, reopened, reopened_at,
+  head_n, head_hash, lane
+FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))
+"""
+INSERT = """
+INSERT INTO item(id, source_id, scope, key, url, lane, pool, priority, entry_hash, entry_at, published_at, state,
+  pending, opened_at, due_at, closed_at, head_n, head_hash, entry)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+REQUEST = "url = ?, lane = ?, entry_hash = ?, entry_at = ?, published_at = ?, entry = ?"
+REFRESH = f"UPDATE item SET {REQUEST} WHERE id = ?"
+RENEW = f"UPDATE item SET {REQUEST}, generation = generation + 1, pending = 1, due_at = ?, {FRESH} WHERE id = ?"
+REOPEN = f"""
+UPDATE item SET {REQUEST}, generation = generation + 1, pending = 1, due_at = ?, {FRESH}, state = 'open', outcome = '',
+  reason = '', closed_at = NULL, reopened = reopened + 1, reopened_at = ?
+WHERE id = ?
+"""
+STORE = f"""
+UPDATE item SET {REQUEST}, generation = generation + 1, pending = 0, {FRESH}, state = 'stored', outcome = '',
+  reason = '', closed_at = ?, head_n = ?, head_hash = ?
+WHERE id = ?
+"""
+REFUSE = """
+UPDATE item SET state = CASE WHEN head_n > 1 THEN 'stored' ELSE 'dead' END,
+  outcome = CASE WHEN head_n > 1 THEN '' ELSE ? END, reason = CASE WHEN head_n > 1 THEN '' ELSE ? END,
+  head_n = head_n - 1,
+  head_hash = (SELECT v.hash FROM version v WHERE v.item_id = item.id AND v.n = item.head_n - 1)
+WHERE id = ?
+RETURNING state
+"""
+CLOSE_LETTER = "UPDATE dead SET closed_at = ?, closed_reason = ? WHERE item_id = ? AND closed_at IS NULL"
+LETTER = """
+INSERT INTO dead(item_id, source_id, scope, key, url, outcome, reason, generation, attempts, worker, first_at, died_at,
+  entry, evidence)
+SELECT id, source_id, scope, key, url, ?, ?, generation, ?, ?, coalesce(first_started_at, ?), ?, entry, ?
+FROM item WHERE id = ? AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.item_id = item.id AND d.closed_at IS NULL)
+"""
+
+
+class Row(Struct):
+    """An entry ready to be written: cleaned, its fields as JSON."""
+
+    key: str
+    url: str
+    lane: str
+    hash: bytes
+    published_at: int | None
+    position: int
+    fields: Fields
+    json: str
+
+
+class Item(Struct):
+    """What the ledger has of a key."""
+
+    key: str
+    id: int
+    source_id: int
+    state: str
+    outcome: str
+    generation: int
+    pending: int
+    attempts: int
+    entry_hash: bytes
+    entry_at: int
+    reopened: int
+    reopened_at: int | None
+    head_n: int
+    head_hash: bytes | None
+    lane: str
+
+
+class PageWork(Struct):
+    """One page in its transaction: what is to be written, and what it came to."""
+
+    source: SourceFacts
+    now: int
+    read_at: int
+    hand: bool
+    items: dict[str, int] = field(default_factory=dict)  # key -> item id
+    inserts: list[tuple[Any, ...]] = field(default_factory=list)
+    refreshes: list[tuple[Any, ...]] = field(default_factory=list)
+    renewals: list[tuple[Any, ...]] = field(default_factory=list)
+    reopenings: list[tuple[Any, ...]] = field(default_factory=list)
+    stores: list[tuple[Any, ...]] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
+    closed_letters: list[tuple[int, str, int]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    due: list[Task] = field(default_factory=list)
+    changed: int = 0
+
+
+def prepare(entries: list[Entry]) -> list[Row]:
+    """Unique by key (the first one on the page counts) and in order of key."""
+    rows: dict[str, Row] = {}
+    for e in entries:
+        if e.key not in rows:
+            text, fields, _ = clean_json(e.fields)
+            url, lane = plain(e.url), plain(e.lane)
+            rows[e.key] = Row(e.key, url, lane, e.hash, e.published_at, e.position, fields, text)
+    return [rows[key] for key in sorted(rows)]
+
+
+def take(work: PageWork, rows: list[Row], known: dict[str, Item], next_id: int) -> None:
+    """Decide for each row what it does to its item."""
+    for row in rows:
+        item = known.get(row.key)
+        if item is None:
+            work.items[row.key] = next_id
+            _insert(work, row, next_id)
+            next_id += 1
+            continue
+        work.items[row.key] = item.id
+        if item.source_id != work.source.id:
+            continue
+        # A person's address says less than a list's row: it must not replace what the list has said.
+        if not work.hand and work.read_at >= item.entry_at:
+            _meet(work, row, item)
+        elif item.pending:
+            _offer(work, item.id, item.generation, item.lane, item.attempts)
+
+
+def _insert(work: PageWork, row: Row, id: int) -> None:
+    source, direct = work.source, _direct(work, row)
+    work.counts["new"] += 1
+    work.counts["listed"] += 1
+    work.counts["stored" if direct else "open"] += 1
+    request = (row.url, row.lane, source.pool, source.priority, row.hash, work.read_at, row.published_at)
+    state: tuple[Any, ...]
+    if direct:
+        state = ("stored", 0, work.now, work.now, work.now, 1, row.hash)
+        _draft(work, row, id, 1)
+    else:
+        state = ("open", 1, work.now, work.now, None, 0, None)
+        _offer(work, id, 1, row.lane, 0)
+    work.inserts.append((id, source.id, source.scope, row.key, *request, *state, row.json))
+
+
+def _meet(work: PageWork, row: Row, item: Item) -> None:
+    request = (row.url, row.lane, row.hash, work.read_at, row.published_at, row.json)
+    changed = row.hash != item.entry_hash
+    if _direct(work, row):
+        if item.state == "open" or (changed and (item.state == "stored" or item.outcome == Outcome.ROW_REFUSED)):
+            _store(work, row, item, request)
+        else:
+            work.refreshes.append((*request, item.id))
+        return
+    generation, attempts, pending = item.generation, item.attempts, item.pending
+    if item.state in ("open", "stored"):
+        if changed:
+            work.renewals.append((*request, work.now, item.id))
+            generation, attempts, pending = generation + 1, 0, 1
+            work.changed += 1
+        else:
+            work.refreshes.append((*request, item.id))
+    elif _opens_again(item, work.now):
+        work.reopenings.append((*request, work.now, work.now, item.id))
+        work.closed_letters.append((work.now, "listed again", item.id))
+        work.counts[item.state] -= 1
+        work.counts["open"] += 1
+        generation, attempts, pending = generation + 1, 0, 1
+    else:
+        work.refreshes.append((*request, item.id))
+    if pending:
+        _offer(work, item.id, generation, row.lane, attempts)
+
+
+def _direct(work: PageWork, row: Row) -> bool:
+    """Whether the entry is the record: no detail page is to be fetched."""
+    return not (work.source.has_detail and row.lane)
+
+
+def _opens_again(item: Item, now: int) -> bool:
+    if (item.state, item.outcome) not in REOPENED or item.reopened >= REOPEN_LIMIT:
+        return False
+    return item.reopened_at is None or now - item.reopened_at >= REOPEN_PAUSE_MS
+
+
+def _store(work: PageWork, row: Row, item: Item, request: tuple[Any, ...]) -> None:
+    new = row.hash != item.head_hash
+    n = item.head_n + new
+    work.stores.append((*request, work.now, n, row.hash, item.id))
+    work.changed += item.state == "stored"
+    if item.state != "stored":
+        work.counts[item.state] -= 1
+        work.counts["stored"] += 1
+        work.closed_letters.append((work.now, "stored from a later entry", item.id))
+    if new:
+        _draft(work, row, item.id, n)
+
+
+def _draft(work: PageWork, row: Row, item_id: int, n: int) -> None:
+    record = work.source.record_of(row.fields)
+    content, record, _ = clean_json(record)
+    work.drafts.append(Draft(item_id, work.source.scope, row.key, row.url, n, row.hash, record, content))
+
+
+def _offer(work: PageWork, id: int, generation: int, lane: str, attempts: int) -> None:
+    source = work.source
+    if source.active:
+        task = Task(TaskKind.ITEM, id, generation, lane, source.pool, source.priority, source.hash, attempts)
+        work.due.append(task)
+
+
+def write_work(connection: sqlite3.Connection, work: PageWork) -> None:
+    """Write items, records and counts; a record that the database refuses makes its item dead, the rest goes on."""
+    connection.executemany(INSERT, work.inserts)
+    connection.executemany(REFRESH, work.refreshes)
+    connection.executemany(RENEW, work.renewals)
+    connection.executemany(REOPEN, work.reopenings)
+    connection.executemany(STORE, work.stores)
+    refused = write_drafts(connection, work.source.table, work.drafts, work.now)
+    work.counts["versions"] += len(work.drafts) - len(refused)
+    fill = Fill()
+    for draft in work.drafts:
+        if draft.item_id not in refused:
+            fill.add(work.source.id, work.now, work.source.filled(draft.record))
+    fill.write(connection)
+    letters = [letter for letter in work.closed_letters if letter[2] not in refused]
+    connection.executemany(CLOSE_LETTER, letters)
+    for item_id, message in sorted(refused.items()):
+        _refuse(connection, work, item_id, plain(message))
+
+
+def _refuse(connection: sqlite3.Connection, work: PageWork, item_id: int, message: str) -> None:
+    outcome = Outcome.ROW_REFUSED.value
+    (state,) = connection.execute(REFUSE, (outcome, message, item_id)).fetchone()
+    key = next(draft.key for draft in work.drafts if draft.item_id == item_id)
+    source = work.source.name
+    text = f"source '{source}', key '{key}': the database refused its row: {message}"
+    data = {"scope": work.source.scope, "key": key, "outcome": outcome, "reason": message}
+    write_events(connection, [Event("dead", text, source, f"dead:{source}:{outcome}", 0, data)], work.now)
+    if state == "dead":
+        connection.execute(LETTER, (outcome, message, 0, "", work.now, work.now, "{}", item_id))
+        work.counts["stored"] -= 1
+        work.counts["dead"] += 1
+
+
+def add_counts(connection: sqlite3.Connection, work: PageWork) -> None:
+    write_tally(connection, {work.source.id: work.counts})

@@ -1,0 +1,159 @@
+"""Records on their way into the database: the typed row and the version, together or not at all.
+
+Keeps P3: one version per content. A row that the database refuses is found by halving; its neighbours are written.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from fyke.db.errors import is_row_error
+from fyke.db.typed import TypedTable, decode_table
+from fyke.ledgers.sqlite.cleaning import to_json
+from fyke.model import Column, Fields
+
+T = TypeVar("T")
+DAY_MS = 86_400_000
+FACTS = """
+SELECT s.id, s.name, s.scope, s.hash, s.has_detail, s.pool, s.priority, s.columns, s.paused_total,
+  s.paused_at IS NULL AND s.removed_at IS NULL, s.table_name, t.columns
+FROM source s JOIN typed_table t ON t.name = s.table_name WHERE s.id IN (SELECT value FROM json_each(?))
+"""
+VERSION = "INSERT INTO version(item_id, n, at, hash, visit_id, content) VALUES (?, ?, ?, ?, ?, ?)"
+TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored", "dead", "ignored", "versions")
+TALLY = (
+    f"INSERT INTO tally(source_id, {', '.join(TALLY_NAMES)}) VALUES (?{', ?' * len(TALLY_NAMES)})"
+    f" ON CONFLICT(source_id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in TALLY_NAMES)}"
+)
+FILL = """
+INSERT INTO fill(source_id, day, field, filled, total) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT(source_id, day, field) DO UPDATE SET filled = filled + excluded.filled, total = total + excluded.total
+"""
+
+
+class SourceFacts(Struct):
+    """What the hot path needs of a source."""
+
+    id: int
+    name: str
+    scope: str
+    hash: str
+    has_detail: bool
+    pool: str
+    priority: int
+    columns: tuple[Column, ...]
+    paused_total: int
+    active: bool
+    table: TypedTable
+
+    def record_of(self, fields: Fields) -> Fields:
+        """The entry as a record: what the source's columns hold of it."""
+        return {column.name: fields.get(column.name) for column in self.columns}
+
+    def filled(self, record: Fields) -> dict[str, bool]:
+        return {c.name: record.get(c.name) not in (None, "") for c in self.columns if c.expected}
+
+
+class Draft(Struct):
+    """A new version of an item, not yet written."""
+
+    item_id: int
+    scope: str
+    key: str
+    url: str
+    n: int
+    hash: bytes
+    record: Fields
+    content: str
+    visit_id: int | None = None
+
+
+def read_facts(connection: sqlite3.Connection, sources: Iterable[int]) -> dict[int, SourceFacts]:
+    found = {}
+    for id, name, scope, hash, detail, pool, priority, columns, paused, active, table, layout in connection.execute(
+        FACTS, (to_json(sorted(set(sources))),)
+    ):
+        declared = msgspec.json.decode(columns, type=tuple[Column, ...])
+        typed = decode_table(table, layout)
+        found[id] = SourceFacts(
+            id, name, scope, hash, bool(detail), pool, priority, declared, paused, bool(active), typed
+        )  # fmt: skip
+    return found
+
+
+def write_drafts(
+    connection: sqlite3.Connection, table: TypedTable, drafts: Sequence[Draft], now: int
+) -> dict[int, str]:
+    """Write typed rows and versions; returns the database's message for each item whose row it refused."""
+    refused: dict[int, str] = {}
+    rows: list[tuple[list[Any], tuple[Any, ...]]] = []
+    for d in drafts:
+        try:
+            values = table.bind(d.record)
+        except ValueError as error:
+            refused[d.item_id] = str(error)
+            continue
+        typed = [d.item_id, d.scope, d.key, d.url, d.n, now, now, *values]
+        rows.append((typed, (d.item_id, d.n, now, d.hash, d.visit_id, d.content)))
+    upsert = table.upsert
+
+    def write(part: Sequence[tuple[list[Any], tuple[Any, ...]]]) -> None:
+        connection.executemany(upsert, [typed for typed, _ in part])
+        connection.executemany(VERSION, [version for _, version in part])
+
+    for (typed, _), message in isolate(connection, rows, write):
+        refused[typed[0]] = message
+    return refused
+
+
+def isolate(
+    connection: sqlite3.Connection, rows: Sequence[T], write: Callable[[Sequence[T]], None]
+) -> list[tuple[T, str]]:
+    """Write rows in one go; where the database refuses one, halve until it is alone. Returns what was refused."""
+    if not rows:
+        return []
+    connection.execute("SAVEPOINT rows")
+    try:
+        write(rows)
+    except Exception as error:
+        if not connection.in_transaction or not is_row_error(error):
+            raise
+        connection.execute("ROLLBACK TO rows")
+        connection.execute("RELEASE rows")
+        if len(rows) == 1:
+            return [(rows[0], str(error))]
+        middle = len(rows) // 2
+        return isolate(connection, rows[:middle], write) + isolate(connection, rows[middle:], write)
+    connection.execute("RELEASE rows")
+    return []
+
+
+def write_tally(connection: sqlite3.Connection, counts: dict[int, Counter[str]]) -> None:
+    """Add counts per source. The last statement of a transaction: on a server this row is what all wait for."""
+    connection.executemany(
+        TALLY, [(source, *(counts[source][name] for name in TALLY_NAMES)) for source in sorted(counts)]
+    )
+
+
+class Fill:
+    """How often each expected field had a value, added up over one transaction."""
+
+    def __init__(self) -> None:
+        self._filled: Counter[tuple[int, int, str]] = Counter()
+        self._total: Counter[tuple[int, int, str]] = Counter()
+
+    def add(self, source: int, at: int, filled: dict[str, bool]) -> None:
+        day = at // DAY_MS
+        for field, has_value in filled.items():
+            self._total[source, day, field] += 1
+            self._filled[source, day, field] += has_value
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        rows = [(*key, self._filled[key], self._total[key]) for key in sorted(self._total)]
+        connection.executemany(FILL, rows)
