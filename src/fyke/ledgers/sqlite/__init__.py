@@ -4,9 +4,15 @@ One writer thread, WAL, a full fsync before each answer. Each part of the port i
 """
 
 from fyke.db.sqlite import SqliteDatabase
+from fyke.ledgers.sqlite.audit import AuditStatements
 from fyke.ledgers.sqlite.commits import CommitStatements
+from fyke.ledgers.sqlite.desk import DeskStatements
 from fyke.ledgers.sqlite.due import DueStatements
+from fyke.ledgers.sqlite.explain import ExplainStatements
+from fyke.ledgers.sqlite.forget import ForgetStatements
+from fyke.ledgers.sqlite.letters import LetterStatements
 from fyke.ledgers.sqlite.pages import PageStatements
+from fyke.ledgers.sqlite.repair import RepairStatements
 from fyke.ledgers.sqlite.runs import RunStatements
 from fyke.ledgers.sqlite.sources import SourceStatements
 from fyke.ledgers.sqlite.state import StateStatements
@@ -21,5 +27,11 @@ class SqliteLedger(
     CommitStatements,
     DueStatements,
     StateStatements,
+    DeskStatements,
+    LetterStatements,
+    ForgetStatements,
+    ExplainStatements,
+    AuditStatements,
+    RepairStatements,
 ):
     """`ports.Ledger` on SQLite: ``SqliteLedger(SqliteDatabase(path), clock)``. Call `migrate` first."""

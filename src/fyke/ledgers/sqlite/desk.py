@@ -62,7 +62,7 @@ class DeskStatements(Statements):
     async def counts(self) -> list[SourceCounts]:
         def call(connection: sqlite3.Connection) -> list[SourceCounts]:
             last = {run.source_id: run for run in read_runs(connection, LAST_RUNS)}
-            return [SourceCounts(*row[1:], last.get(row[1])) for row in connection.execute(COUNTS)]
+            return [SourceCounts(*(*row[1:], last.get(row[1]))) for row in connection.execute(COUNTS)]
 
         return await self._read(call)
 

@@ -105,14 +105,14 @@ def _explain(connection: sqlite3.Connection, scope: str, key: str, now: int) -> 
     lines: Lines = [
         *(line for row in sightings for line in _listed(row)),
         *(line for row in visits for line in _visited(row)),
-        *(_written(row, visits) for row in versions),
+        *(_written(row) for row in versions),
         *(line for row in dead for line in _died(row)),
         *((row["at"], f"told ({row['kind']}): {row['message']}") for row in _rows(connection, EVENTS, names)),
         *_item_lines(item),
     ]
     # Python's sort is stable: what has one time stays in the order of cause and effect above.
     lines.sort(key=lambda line: line[0])
-    lines.append((now, _waits(connection, item, now)))
+    lines.append((now, _waits(connection, item, visits, now)))
     return Explanation(
         scope=scope,
         key=key,
@@ -135,7 +135,9 @@ def _plain(rows: list[Row]) -> list[Fields]:
     return list(rows)
 
 
-def _run(number: int | None, slot: int | None) -> str:
+def _run(number: int | None, slot: int | None, pass_id: int) -> str:
+    if not pass_id:
+        return "put on record again by `fyke audit --repair`"
     if number is None:
         return "added by hand"
     return f"run {number}" if slot is None else f"run {number} of {moment(slot)}"
@@ -145,13 +147,13 @@ def _listed(row: Row) -> Lines:
     where = f"listing '{row['listing']}' of source '{row['source']}'"
     place = f"page {row['page']}, row {row['position']}"
     address = f": {row['url']}" if row["url"] else ""
-    first = (
-        f"{where} listed it for the first time: {_run(row['first_run'], row['first_slot'])}, pass {row['first_pass']}"
-    )
+    first = f"{where} listed it for the first time: {_run(row['first_run'], row['first_slot'], row['first_pass'])}, pass {row['first_pass']}"
     lines = [(row["first_at"], f"{first}, {place}{address}")]
     if row["last_pass"] != row["first_pass"]:
         lines[0] = (row["first_at"], f"{first}{address}")
-        last = f"{where} listed it for the last time so far: {_run(row['last_run'], row['last_slot'])}"
+        last = (
+            f"{where} listed it for the last time so far: {_run(row['last_run'], row['last_slot'], row['last_pass'])}"
+        )
         lines.append((row["last_at"], f"{last}, pass {row['last_pass']}, {place}"))
     return lines
 
@@ -174,7 +176,7 @@ def _visited(row: Row) -> Lines:
     return [(row["started_at"], f"a worker began: {row['worker']}"), (row["ended_at"], text + cost)]
 
 
-def _written(row: Row, visits: list[Row]) -> tuple[int, str]:
+def _written(row: Row) -> tuple[int, str]:
     by = "by a list page" if row["visit_id"] is None else "by the visit"
     fields = sum(value not in (None, "") for value in row["content"].values())
     return row["at"], f"version {row['n']} was written {by}: {fields} of {len(row['content'])} fields have a value"
@@ -198,8 +200,10 @@ def _item_lines(item: Row) -> Lines:
     return lines
 
 
-def _waits(connection: sqlite3.Connection, item: Row, now: int) -> str:
+def _waits(connection: sqlite3.Connection, item: Row, visits: list[Row], now: int) -> str:
     state = f"now {item['state']}, generation {item['generation']}"
+    if item["state"] == "open" and not item["lane"]:
+        return f"{state}; waits: it has no detail page, so the next listing that shows it brings its record"
     if not item["pending"]:
         return f"{state}; nothing is due"
     if item["removed_at"] is not None:
@@ -207,13 +211,13 @@ def _waits(connection: sqlite3.Connection, item: Row, now: int) -> str:
     if item["paused_at"] is not None:
         reason = f": {item['paused_reason']}" if item["paused_reason"] else ""
         return f"{state}; waits: its source is paused since {moment(item['paused_at'])}{reason}"
-    if not item["lane"]:
-        return f"{state}; waits: it has no detail page, so the next listing that shows it brings its record"
     hold = connection.execute(HOLD, (item["lane"],)).fetchone()
     if hold is not None and hold[0] > now:
         return f"{state}; waits: {item['lane']} is held until {moment(hold[0])}: {hold[1] or 'no reason given'}"
-    if item["due_at"] > now:
-        return f"{state}; waits: due at {moment(item['due_at'])}, after the failure above"
+    last = visits[-1] if visits else None
+    if last is not None and last["generation"] == item["generation"] and last["ended_at"] + last["delay_ms"] > now:
+        again = moment(last["ended_at"] + last["delay_ms"])
+        return f"{state}; waits: it is tried again after {again}, for the last visit failed ({last['outcome']})"
     return f"{state}; due since {moment(item['due_at'])}, waits for its turn at {item['lane']}"
 
 

@@ -7,12 +7,13 @@ answer says how many rows of which table.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from typing import Any
 
 from fyke.db.typed import quoted
 from fyke.errors import UsageError
 from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.letters import move
+from fyke.ledgers.sqlite.records import write_tally
 from fyke.model import ForgetFilter
 
 # Up to here sightings are looked up by listing and key; beyond, one walk over all of them is cheaper.
@@ -99,10 +100,12 @@ def _rows(connection: sqlite3.Connection, table: str, condition: str, *, remove:
 def _count_out(connection: sqlite3.Connection) -> None:
     """Take the items out of the tally. Pages were read, so entries, new, known and refused stay."""
     states = connection.execute("SELECT source_id, state, count(*) FROM temp.forgotten GROUP BY source_id, state")
-    for source, state, number in states.fetchall():
-        move(connection, source, number, {"listed": -1, state: -1})
+    counts: dict[int, Counter[str]] = {}
+    for source, state, number in states:
+        counts.setdefault(source, Counter()).update({"listed": -number, state: -number})
     versions = connection.execute(
         "SELECT f.source_id, count(*) FROM temp.forgotten f JOIN version v ON v.item_id = f.id GROUP BY f.source_id"
     )
-    for source, number in versions.fetchall():
-        move(connection, source, number, {"versions": -1})
+    for source, number in versions:
+        counts[source]["versions"] -= number
+    write_tally(connection, counts)

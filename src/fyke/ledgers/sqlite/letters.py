@@ -6,17 +6,20 @@ Keeps P2: an item leaves the dead only into `open` or into `ignored` with a reas
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from typing import Any
 
 import msgspec
 
 from fyke.errors import UsageError
 from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.records import write_tally
 from fyke.ledgers.sqlite.state import plain
 from fyke.model import DeadFilter, DeadLetter, Task, TaskKind
 
 OFFER_LIMIT = 1_000
 
+# What has no detail page (no lane) waits, visibly open, for the next listing that shows it, and is never due.
 # An item that begins anew: nothing of the visits before counts against it.
 FRESH = """
 attempts = 0, soft_failures = 0, soft_ms = 0, first_started_at = NULL, paused_base = 0
@@ -42,8 +45,8 @@ SELECT i.source_id, count(*) FROM dead d JOIN item i ON i.id = d.item_id WHERE i
 GROUP BY i.source_id
 """
 REOPEN = f"""
-UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1, pending = 1, due_at = :now,
-  closed_at = NULL, {FRESH}
+UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1, pending = lane != '',
+  due_at = :now, closed_at = NULL, {FRESH}
 WHERE id IN ({DEAD_ITEMS})
 """
 DROP = f"""
@@ -86,8 +89,7 @@ class LetterStatements(Statements):
             # The letters last: the other statement finds its items by them.
             connection.execute(REOPEN, values)
             connection.execute(CLOSE, values | {"state": "open"})
-            for source, number in found.items():
-                move(connection, source, number, {"dead": -1, "open": 1})
+            write_tally(connection, {source: Counter(dead=-n, open=n) for source, n in found.items()})
             return sum(found.values()), tasks_of(connection, [row[0] for row in chosen])
 
         if dry_run:
@@ -105,8 +107,7 @@ class LetterStatements(Statements):
             found = count(connection)
             connection.execute(DROP, values)
             connection.execute(CLOSE, values | {"state": "ignored"})
-            for source, number in found.items():
-                move(connection, source, number, {"dead": -1, "ignored": 1})
+            write_tally(connection, {source: Counter(dead=-n, ignored=n) for source, n in found.items()})
             return sum(found.values())
 
         if dry_run:
@@ -138,7 +139,7 @@ class LetterStatements(Statements):
                 (now, why, item),
             )
             if state != "ignored":
-                move(connection, source, 1, {state: -1, "ignored": 1})
+                write_tally(connection, {source: Counter({state: -1, "ignored": 1})})
             return True
 
         return await self._write(call)
@@ -154,18 +155,6 @@ def reason_given(reason: str, what: str) -> str:
     if not found:
         raise UsageError(f"no reason was given to {what}", hint="say why with --reason, for those who look later")
     return found
-
-
-def move(connection: sqlite3.Connection, source: int, number: int, changes: dict[str, int]) -> None:
-    """Count items of a source from one state to another: each column by its sign times `number`."""
-    names = sorted(changes)
-    updates = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
-    marks = ", ".join("?" for _ in names)
-    connection.execute(
-        f"INSERT INTO tally(source_id, {', '.join(names)}) VALUES (?, {marks})"
-        f" ON CONFLICT(source_id) DO UPDATE SET {updates}",
-        (source, *(changes[name] * number for name in names)),
-    )
 
 
 def tasks_of(connection: sqlite3.Connection, items: list[int]) -> list[Task]:

@@ -1,0 +1,318 @@
+"""Both sides of `listed = stored + dead + ignored + open`, each counted from another table in one snapshot.
+
+Keeps P2 provable: sightings against items, rows against head versions, letters against states, pages against refused
+entries. Set-based, streamed by item id; memory is a byte for each item id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from fyke.db.errors import translate
+from fyke.db.sqlite import open_connection
+from fyke.db.typed import TypedTable, decode_table, quoted
+from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
+from fyke.model import AuditReport, AuditSource
+
+# A page is written before its items are offered: what is younger than this is on its way.
+GRACE_MS = 3_000
+HIGHEST = """
+SELECT max(coalesce((SELECT max(id) FROM item), 0), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'item'), 0))
+"""
+PAGES = """
+SELECT p.source_id, sum(g.entries), sum(g.new), sum(g.known), sum(g.refused)
+FROM pass p JOIN page g ON g.pass_id = p.id GROUP BY p.source_id
+"""
+PAGES_WRONG = """
+SELECT p.source_id, g.pass_id, g.seq, g.entries, g.new, g.known, g.refused
+FROM pass p JOIN page g ON g.pass_id = p.id WHERE g.entries != g.new + g.known + g.refused
+"""
+REFUSED = """
+SELECT p.source_id, count(*) FROM refused r JOIN pass p ON p.id = r.pass_id GROUP BY p.source_id
+"""
+REFUSED_WRONG = """
+SELECT * FROM (
+  SELECT p.source_id, g.pass_id, g.seq, g.refused AS counted,
+    (SELECT count(*) FROM refused r WHERE r.pass_id = g.pass_id AND r.seq = g.seq) AS kept
+  FROM pass p JOIN page g ON g.pass_id = p.id
+) WHERE counted != kept
+"""
+# CROSS JOIN fixes the order: each listing's keys in order meet the items' keys in order.
+SIGHTINGS = """
+SELECT l.source_id, s.scope, g.key, g.item_id, i.id
+FROM source s CROSS JOIN listing l ON l.source_id = s.id CROSS JOIN sighting g ON g.listing_id = l.id
+LEFT JOIN item i ON i.scope = s.scope AND i.key = g.key
+"""
+LETTERS = "SELECT item_id FROM dead WHERE closed_at IS NULL"
+LETTERS_ALONE = """
+SELECT d.source_id, d.item_id, d.scope, d.key FROM dead d LEFT JOIN item i ON i.id = d.item_id
+WHERE d.closed_at IS NULL AND i.id IS NULL
+"""
+DEAD = "SELECT source_id, count(*) FROM dead WHERE closed_at IS NULL GROUP BY source_id"
+VERSIONS_ALONE = """
+SELECT DISTINCT v.item_id FROM version v LEFT JOIN item i ON i.id = v.item_id WHERE i.id IS NULL
+"""
+ITEMS = """
+SELECT i.id, i.source_id, i.scope, i.key, i.state, i.pending + 2 * (i.lane = ''), i.head_n,
+  (SELECT count(*) FROM version v WHERE v.item_id = i.id),
+  EXISTS (SELECT 1 FROM version v WHERE v.item_id = i.id AND v.n = i.head_n)
+FROM item i ORDER BY i.id
+"""
+COLLECTED = """
+SELECT i.source_id, i.id, i.scope, i.key FROM item i
+WHERE i.pending = 1 AND i.state = 'stored' AND EXISTS (
+  SELECT 1 FROM visit v WHERE v.item_id = i.id AND v.generation = i.generation AND v.final IS NOT NULL)
+"""
+DUE = """
+SELECT i.source_id, i.id, i.scope, i.key FROM item i JOIN source s ON s.id = i.source_id
+WHERE i.pending = 1 AND (i.due_at <= ? OR i.due_at > ?) AND i.lane != '' AND s.paused_at IS NULL AND s.removed_at IS NULL
+"""
+TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored", "dead", "ignored", "versions")
+TALLY = f"SELECT source_id, {', '.join(TALLY_NAMES)} FROM tally"
+
+_decode = msgspec.json.Decoder().decode
+
+
+class AuditStatements(Statements):
+    async def audit(self, known_tasks: set[str] | None = None) -> AuditReport:
+        now = self._clock.now()
+        await self._read(lambda connection: None)  # refuses a ledger that was moved away
+        # A connection of its own: the one reader of the others must not wait for a walk over everything.
+        connection = await asyncio.to_thread(open_connection, self._db.path, read_only=True)
+
+        def run() -> AuditReport:
+            try:
+                connection.execute("BEGIN")
+                return Audit(connection, now, known_tasks).run()
+            except sqlite3.Error as error:
+                raise translate(error) from None
+            finally:
+                connection.close()
+
+        work = asyncio.ensure_future(asyncio.to_thread(run))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            connection.interrupt()
+            await asyncio.wait([work])
+            raise
+
+
+class Audit:
+    """One count over one snapshot."""
+
+    def __init__(self, connection: sqlite3.Connection, now: int, known_tasks: set[str] | None = None) -> None:
+        self._connection, self._now, self._tasks = connection, now, known_tasks
+        self._flags = Flags(int(connection.execute(HIGHEST).fetchone()[0]))
+        self._found = Findings(connection, self._flags)
+        self._counts: dict[str, Counter[int]] = {name: Counter() for name in (*TALLY_NAMES, "sighted", "equal")}
+        self._unqueued: Counter[int] = Counter()
+        self._stored: Counter[int] = Counter()
+        self._refused: Counter[int] = Counter()
+        self._letters: Counter[int] = Counter()
+
+    def run(self) -> AuditReport:
+        self._pages()
+        self._sightings()
+        for (item,) in self._connection.execute(LETTERS):
+            self._flags.set(item, LETTER)
+        self._letters.update(dict(self._connection.execute(DEAD).fetchall()))
+        for name, columns in self._connection.execute("SELECT name, columns FROM typed_table ORDER BY name").fetchall():
+            self._rows(decode_table(name, columns))
+        self._items()
+        self._leftovers()
+        self._tally()
+        if self._tasks is not None:
+            self._due(self._tasks)
+        return self._report()
+
+    def _pages(self) -> None:
+        for source, *sums in self._connection.execute(PAGES):
+            for name, value in zip(TALLY_NAMES, sums, strict=False):
+                self._counts[name][source] = value
+        for source, pass_id, seq, entries, new, known, refused in self._connection.execute(PAGES_WRONG):
+            detail = f"{entries} entries, {new} new, {known} known, {refused} refused"
+            count = abs(entries - new - known - refused)
+            self._found.place(Kind.PAGE_DIFFERS, source, _place(pass_id, seq), count=count, detail=detail)
+        self._refused.update(dict(self._connection.execute(REFUSED).fetchall()))
+        for source, pass_id, seq, counted, kept in self._connection.execute(REFUSED_WRONG):
+            detail = f"{counted} counted, {kept} on record"
+            self._found.place(
+                Kind.REFUSED_MISSING, source, _place(pass_id, seq), count=abs(counted - kept), detail=detail
+            )
+
+    def _sightings(self) -> None:
+        flags, listed = self._flags, self._counts["sighted"]
+        for source, scope, key, named, item in self._connection.execute(SIGHTINGS):
+            if item is not None:
+                flags.set(item, SIGHTED)
+                if item != named:
+                    self._found.item(Kind.SIGHTING_DIFFERS, source, item, scope, key)
+            elif not flags.set(named, GONE) & GONE:
+                listed[source] += 1
+                self._found.item(Kind.ITEM_MISSING, source, named, scope, key)
+
+    def _rows(self, table: TypedTable) -> None:
+        """Compare each row with its item's head version, cell by cell as the commit binds them."""
+        own = ("_item_id", "_scope", "_key", "_version")
+        names = [*own, *(name for name, _ in table.columns)]
+        statement = (
+            f"SELECT i.source_id, i.scope, i.key, i.head_n, v.content, {', '.join(f't.{quoted(n)}' for n in names)}"
+            f" FROM {quoted(table.name)} t LEFT JOIN item i ON i.id = t._item_id"
+            " LEFT JOIN version v ON v.item_id = i.id AND v.n = i.head_n ORDER BY t._item_id"
+        )
+        for source, scope, key, head, content, item, row_scope, row_key, version, *cells in self._connection.execute(
+            statement
+        ):
+            if source is None:
+                self._row_alone(table, item, row_scope, row_key)
+                continue
+            same = content is not None and (row_scope, row_key, version) == (scope, key, head)
+            self._flags.set(item, ROW | (ROW_EQUAL if same and _equal(table, content, cells) else 0))
+
+    def _row_alone(self, table: TypedTable, item: int, scope: str, key: str) -> None:
+        if self._flags.set(item, ROW) & GONE:
+            return
+        sources = [
+            number
+            for (number,) in self._connection.execute(
+                "SELECT id FROM source WHERE scope = ? AND table_name = ? ORDER BY id", (scope, table.name)
+            )
+        ]
+        other = self._connection.execute("SELECT 1 FROM item WHERE scope = ? AND key = ?", (scope, key)).fetchone()
+        cannot = ""
+        if other is not None:
+            cannot = (
+                f"cannot be mended: the key has a newer item; remove row {item} of '{table.name}' once that is stored"
+            )
+        elif len(sources) != 1:
+            cannot = f"cannot be mended: {len(sources)} sources have the scope '{scope}', so its owner is unknown"
+        self._found.item(Kind.ROW_WITHOUT_ITEM, sources[0] if len(sources) == 1 else 0, item, scope, key, cannot=cannot)
+
+    def _items(self) -> None:
+        flags, found, counts = self._flags, self._found, self._counts
+        listed, sighted, versions = counts["listed"], counts["sighted"], counts["versions"]
+        for item, source, scope, key, state, pending, head, number, has_head in self._connection.execute(ITEMS):
+            flag = flags.set(item, ITEM)
+            listed[source] += 1
+            versions[source] += number
+            counts[state][source] += 1
+            if flag & SIGHTED:
+                sighted[source] += 1
+            else:
+                found.item(Kind.SIGHTING_MISSING, source, item, scope, key)
+            if state == "stored" and flag & ROW_EQUAL:
+                self._stored[source] += 1
+                if number == head and not flag & LETTER:
+                    continue
+            for kind in _wrong(state, pending, head, number, has_head, flag):
+                found.item(kind, source, item, scope, key)
+        for source, item, scope, key in self._connection.execute(COLLECTED):
+            found.item(Kind.COLLECTED_PENDING, source, item, scope, key)
+
+    def _leftovers(self) -> None:
+        """What belongs to an item that is not there; an item that a sighting names is told by that alone."""
+        for source, item, scope, key in self._connection.execute(LETTERS_ALONE):
+            if not self._flags.get(item) & GONE:
+                self._found.item(Kind.LETTER_ORPHAN, source, item, scope, key)
+        for (item,) in self._connection.execute(VERSIONS_ALONE):
+            if not self._flags.get(item) & (GONE | ROW):
+                self._found.item(Kind.VERSION_WITHOUT_ITEM, 0, item, "", f"item {item}")
+
+    def _tally(self) -> None:
+        for source, *kept in self._connection.execute(TALLY):
+            counted = [self._counts[name][source] for name in TALLY_NAMES]
+            if kept != counted:
+                wrong = [
+                    f"{name} {old}, counted {new}"
+                    for name, old, new in zip(TALLY_NAMES, kept, counted, strict=True)
+                    if old != new
+                ]
+                self._found.place(Kind.TALLY_DIFFERS, source, "", detail="; ".join(wrong))
+
+    def _due(self, tasks: set[str]) -> None:
+        for source, item, scope, key in self._connection.execute(DUE, (self._now - GRACE_MS, self._now)):
+            if f"i{item}" not in tasks:
+                self._unqueued[source] += 1
+                self._found.item(Kind.UNQUEUED, source, item, scope, key)
+        for item in _items_of(tasks):
+            if not self._flags.get(item) & ITEM:
+                self._found.item(Kind.TASK_UNKNOWN, 0, item, "", f"item {item}")
+
+    def _report(self) -> AuditReport:
+        counts, wrong = self._counts, self._found.unaccounted
+        by_source = {
+            name: AuditSource(
+                entries=counts["entries"][number],
+                listed=counts["sighted"][number],
+                stored=self._stored[number],
+                dead=self._letters[number],
+                ignored=counts["ignored"][number],
+                open=counts["open"][number],
+                unqueued=self._unqueued[number],
+                unaccounted=wrong[number],
+            )
+            for number, name in sorted(self._found.names.items(), key=lambda source: source[1])
+        }
+        (holes,) = self._connection.execute("SELECT count(*) FROM hole WHERE closed_at IS NULL").fetchone()
+        return AuditReport(
+            entries=counts["entries"].total(),
+            new=counts["new"].total(),
+            known=counts["known"].total(),
+            refused=self._refused.total(),
+            listed=counts["sighted"].total(),
+            stored=self._stored.total(),
+            dead=self._letters.total(),
+            ignored=counts["ignored"].total(),
+            open=counts["open"].total(),
+            unqueued=self._unqueued.total(),
+            unaccounted=wrong.total(),
+            open_holes=holes,
+            by_source=by_source,
+            findings=self._found.kept,
+            balanced=wrong.total() == 0,
+        )
+
+
+def _place(pass_id: int, seq: int) -> str:
+    return f"pass {pass_id}, page {seq}"
+
+
+def _equal(table: TypedTable, content: str, cells: list[object]) -> bool:
+    try:
+        return table.bind(_decode(content)) == cells
+    except (ValueError, AttributeError):  # the version itself is damaged
+        return False
+
+
+def _wrong(state: str, pending: int, head: int, number: int, has_head: int, flag: int) -> Iterator[Kind]:
+    """What is wrong with an item, from its states and flags. `pending`: 1 due, 2 without a detail page."""
+    if state == "stored":
+        if not flag & ROW:
+            yield Kind.ROW_MISSING if has_head else Kind.STORED_NOTHING
+        elif not has_head:
+            yield Kind.VERSION_MISSING
+        elif not flag & ROW_EQUAL:
+            yield Kind.ROW_DIFFERS
+        if has_head and number != head:
+            yield Kind.HISTORY_MISSING
+    elif flag & ROW or number:
+        yield Kind.NOT_MARKED_STORED
+    elif state == "open" and not pending:
+        yield Kind.NOT_PENDING
+    if state in ("dead", "ignored") and pending & 1:
+        yield Kind.PENDING_CLOSED
+    if state == "dead" and not flag & LETTER:
+        yield Kind.LETTER_MISSING
+    if state != "dead" and flag & LETTER:
+        yield Kind.LETTER_ORPHAN
+
+
+def _items_of(tasks: set[str]) -> Iterator[int]:
+    return (int(key[1:]) for key in tasks if key.startswith("i") and key[1:].isdigit())
