@@ -22,7 +22,7 @@ Address = IPv4Address | IPv6Address
 
 # As most addresses are: sent as they stand, for a signed link does not outlive being written anew.
 _PLAIN: Final = re.compile(
-    r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9])?(?::\d{1,5})?(?:/[!#-;=?-\[\]_a-z|~]*)?", re.ASCII
+    r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9])?(?::\d{1,5})?(?:/[!$-;=?-\[\]_a-z|~]*)?", re.ASCII
 )
 _PARTS: Final = re.compile(r"([a-z][a-z0-9+.-]*):(?://([^/?#\\]*))?([^#]*)", re.IGNORECASE | re.DOTALL)
 _TO_ESCAPE: Final = re.compile(r"[^!#-;=?-\[\]_a-z|~]")
@@ -48,10 +48,7 @@ def read_address(text: str) -> URL:
         FetchFailed: error for what is no address, policy for another scheme than http and https.
     """
     if _PLAIN.fullmatch(text):
-        try:
-            return URL(text, encoded=True)
-        except ValueError as error:
-            raise _unreadable(text, str(error)) from None
+        return _with_port(URL(text, encoded=True), text)
     text = text.strip()
     if _CONTROL.search(text):
         raise _unreadable(text, "it holds a control character")
@@ -66,9 +63,19 @@ def read_address(text: str) -> URL:
         if not host.raw_host:
             raise _unreadable(text, "it has no host")
         rest = _TO_ESCAPE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), rest)
-        return URL(f"{scheme}://{host.raw_authority}{rest if rest.startswith('/') else '/' + rest}", encoded=True)
+        rest = rest if rest.startswith("/") else "/" + rest
+        return _with_port(URL(f"{scheme}://{host.raw_authority}{rest}", encoded=True), text)
     except ValueError as error:
         raise _unreadable(text, str(error)) from None
+
+
+def _with_port(url: URL, text: str) -> URL:
+    try:
+        if url.port:
+            return url
+    except ValueError:
+        pass
+    raise _unreadable(text, "its port is out of range")
 
 
 def check_host(host: str) -> None:

@@ -153,7 +153,7 @@ class HttpFetcher:
         if self._replay is not None:
             url = URL(f"{self._replay.scheme}://{self._replay.raw_authority}{hop.url.raw_path_qs}", encoded=True)
             headers = headers.copy()
-            headers[REPLAY_HEADER] = str(hop.url.with_user(None).with_fragment(None))
+            headers[REPLAY_HEADER] = hop.text
         elif policy.proxy is not None:
             proxy, credentials = _proxy(policy.proxy)
             if credentials and url.scheme == "https":

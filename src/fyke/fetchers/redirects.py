@@ -147,7 +147,7 @@ def _target(base: URL, to: str) -> URL:
     if to.startswith("?"):
         return read_address(f"{origin}{path}{to}")
     if not to or to.startswith("#"):
-        return base.with_fragment(None)
+        return base
     return read_address(_dotless(origin, path.rpartition("/")[0] + "/" + to))
 
 
