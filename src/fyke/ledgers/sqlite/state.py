@@ -53,6 +53,8 @@ def write_events(connection: sqlite3.Connection, events: Sequence[Event], now: i
 
 def plain(text: str) -> str:
     """Text that every database takes: without NUL and lone surrogates."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return text.replace("\x00", "").encode("utf-8", "ignore").decode()
 
 
