@@ -72,7 +72,7 @@ class SqlFrontier:
         self._watch.look()
         # Noted before anything is looked at: a commit between this and `wait` ends the wait at once.
         self._noted = self._db.version
-        # A reader is asked first, unless the last lease found something: an idle frontier writes nothing.
+        # A reader is asked first, unless the last lease left something due: an idle frontier writes nothing.
         if not self._lucky:
             wait = await self._db.read(lambda connection: self._next_due(connection, pool))
             if wait > 0 or limit <= 0:
@@ -90,7 +90,7 @@ class SqlFrontier:
             return Leased(deliveries, self._next_due(connection, pool))
 
         leased = await self._write(take)
-        self._lucky = bool(leased.deliveries)
+        self._lucky = leased.wait_ms == 0
         return leased
 
     def _next_due(self, connection: sqlite3.Connection, pool: str) -> int:
@@ -138,6 +138,9 @@ class SqlFrontier:
     async def reap(self, limit: int = 100) -> list[Reaped]:
         self._watch.look()
         if self._watch.paused:
+            if self._watch.step:
+                # What the step made too long is shortened now, not after the pause.
+                await self._write(lambda connection, now: None)
             return []
 
         def needed(connection: sqlite3.Connection) -> bool:

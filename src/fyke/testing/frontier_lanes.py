@@ -1,0 +1,231 @@
+"""Contract of the frontier: lanes, starts, permits, holds.
+
+P4: all workers together never ask a host faster than its policy allows.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fyke.model import Delivery, LanePolicy, Retry
+from fyke.ports import Frontier
+from fyke.testing.frontier_harness import LEASE, FrontierHarness, item, open_free, refs, take, take_one
+
+SLOW = LanePolicy("slow", gap=1_000, jitter=0, concurrency=10)
+
+
+async def start(frontier: Frontier, delivery: Delivery) -> int:
+    (started,) = await frontier.begin([delivery])
+    assert not started.lost
+    return started.wait_ms
+
+
+class LanesContract:
+    async def test_starts_of_one_lane_are_a_gap_apart_however_late_they_begin(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        other = await harness.open()
+        await frontier.configure([LanePolicy("slow", 400, 0, 10)])
+        await frontier.offer([item(ref, "slow") for ref in range(3)])
+        deliveries = await take(frontier)
+        assert [one.start_at - deliveries[0].start_at for one in deliveries] == [0, 400, 800]
+        await harness.pass_time(1_000)
+        waits = [await start(handle, one) for handle, one in zip((frontier, other, frontier), deliveries, strict=True)]
+        assert waits[0] == 0
+        assert 300 <= waits[1] <= 400
+        assert 700 <= waits[2] <= 800
+
+    async def test_a_lane_without_gap_costs_no_waiting(self, frontier: Frontier) -> None:
+        await open_free(frontier)
+        await frontier.offer([item(ref) for ref in range(100)])
+        deliveries = await take(frontier)
+        assert len(deliveries) == 100
+        assert [started.wait_ms for started in await frontier.begin(deliveries)] == [0] * 100
+
+    async def test_a_lease_takes_no_more_of_a_lane_than_may_start_within_a_second(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy("slow", 400, 0, 10)])
+        await frontier.offer([item(ref, "slow") for ref in range(9)])
+        assert len(await take(frontier)) == 3
+        leased = await frontier.lease(9, LEASE, worker="w")
+        assert leased.deliveries == []
+        assert leased.wait_ms <= 1_000
+
+    async def test_a_slow_lane_is_passed_over(self, frontier: Frontier) -> None:
+        await frontier.configure([SLOW])
+        await open_free(frontier)
+        await frontier.offer([item(ref, "slow", priority=0) for ref in range(50)])
+        await frontier.offer([item(ref) for ref in range(100, 105)])
+        assert refs(await take(frontier)) == [0, 1, 100, 101, 102, 103, 104]
+        assert await take(frontier) == []
+
+    async def test_an_empty_lane_remembers_its_gap(self, frontier: Frontier, harness: FrontierHarness) -> None:
+        await frontier.configure([SLOW])
+        await frontier.offer([item(1, "slow")])
+        delivery = await take_one(frontier)
+        assert await start(frontier, delivery) == 0
+        await frontier.ack([delivery])
+        await frontier.offer([item(2, "slow")])
+        leased = await frontier.lease(1, LEASE, worker="w")
+        assert leased.deliveries == []
+        assert 800 < leased.wait_ms <= 1_000
+        await harness.pass_time(leased.wait_ms)
+        assert await start(frontier, await take_one(frontier)) == 0
+
+    async def test_a_lane_nobody_configured_has_the_default_policy(self, frontier: Frontier) -> None:
+        await frontier.offer([item(ref, "stranger") for ref in range(5)])
+        deliveries = await take(frontier)
+        assert len(deliveries) == 1
+        assert await start(frontier, deliveries[0]) == 0
+        assert await frontier.permit(deliveries[0], "stranger", 0) >= LanePolicy("x").gap - LanePolicy("x").jitter - 50
+
+    async def test_the_strictest_of_several_policies_counts(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy("x", 0, 0, 9), LanePolicy("x", 500, 0, 2), LanePolicy("x", 0, 0, 5)])
+        await frontier.offer([item(ref, "x") for ref in range(9)])
+        assert len(await take(frontier)) == 2
+
+    async def test_no_more_than_the_limit_are_in_flight_until_one_is_given_back(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        await open_free(frontier, concurrency=2)
+        await frontier.offer([item(ref) for ref in range(9)])
+        held = await take(frontier)
+        assert len(held) == 2
+        for end in ("ack", "bury", "release"):
+            assert await take(frontier) == []
+            assert await getattr(frontier, end)([held[0]]) == [True]
+            held = [*held[1:], *await take(frontier)]
+            assert len(held) == 2
+        await frontier.retry([Retry(held[0], 60_000, "later", counted=False)])
+        assert len(await take(frontier)) == 1
+        await harness.pass_time(LEASE)
+        await frontier.reap()
+        assert len(await take(frontier)) == 2
+
+    async def test_a_limit_that_is_raised_wakes_the_lane(self, frontier: Frontier) -> None:
+        await open_free(frontier, concurrency=1)
+        await frontier.offer([item(ref) for ref in range(9)])
+        assert len(await take(frontier)) == 1
+        await open_free(frontier, concurrency=3)
+        assert len(await take(frontier)) == 2
+
+    async def test_a_held_lane_hands_out_nothing_while_others_go_on(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        await open_free(frontier, "held", "free")
+        await frontier.hold("held", harness.now() + 2_000, "Retry-After")
+        await frontier.offer([item(1, "held"), item(2)])
+        assert refs(await take(frontier)) == [2]
+        view = await frontier.view("i1")
+        assert view is not None
+        assert view.lane_hold_until > harness.now()
+        await harness.pass_time(2_000)
+        assert refs(await take(frontier)) == [1]
+
+    async def test_a_start_in_a_held_lane_is_not_counted_and_told_how_long(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        other = await harness.open()
+        await open_free(frontier, "held")
+        await frontier.offer([item(1, "held")])
+        delivery = await take_one(frontier)
+        await other.hold("held", harness.now() + 7_000, "429")
+        (started,) = await frontier.begin([delivery])
+        assert not started.lost
+        assert started.starts == 0
+        assert 6_500 < started.wait_ms <= 7_000
+        assert await frontier.permit(delivery, "held", 5_000) > 5_000
+        assert await frontier.retry([Retry(delivery, started.wait_ms, "held", counted=False)]) == [True]
+
+    async def test_a_later_hold_wins_and_zero_lifts_it(self, frontier: Frontier, harness: FrontierHarness) -> None:
+        await open_free(frontier, "held")
+        await frontier.offer([item(1, "held")])
+        await frontier.hold("held", harness.now() + 60_000, "blocked")
+        await frontier.hold("held", harness.now() + 1_000, "Retry-After")
+        await harness.pass_time(1_000)
+        assert await take(frontier) == []
+        await frontier.hold("held", 0, "")
+        assert refs(await take(frontier)) == [1]
+
+    async def test_a_permit_in_the_same_lane_takes_a_start_and_no_second_place(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy("slow", 1_000, 0, 1)])
+        await frontier.offer([item(1, "slow")])
+        delivery = await take_one(frontier)
+        assert await start(frontier, delivery) == 0
+        assert 900 < await frontier.permit(delivery, "slow") <= 1_000
+        assert 1_900 < await frontier.permit(delivery, "slow") <= 2_000
+
+    async def test_a_permit_that_would_wait_too_long_reserves_nothing(self, frontier: Frontier) -> None:
+        await frontier.configure([SLOW])
+        await open_free(frontier)
+        await frontier.offer([item(1)])
+        delivery = await take_one(frontier)
+        assert await frontier.permit(delivery, "slow", 100) == 0
+        for _ in range(3):
+            assert 900 < await frontier.permit(delivery, "slow", 100) <= 1_000
+        assert 900 < await frontier.permit(delivery, "slow", 1_000) <= 1_000
+
+    @pytest.mark.parametrize("end", ["ack", "bury", "release", "retry", "replaced", "dropped", "reaped", "lease end"])
+    async def test_a_permit_in_another_lane_holds_one_place_until_its_task_is_given_back(
+        self, frontier: Frontier, harness: FrontierHarness, end: str
+    ) -> None:
+        await open_free(frontier)
+        await open_free(frontier, "other", concurrency=1)
+        await frontier.offer([item(1), item(2, "other")])
+        holder, other = await take(frontier)
+        # While its only place is taken, there is no permit to be had.
+        assert await frontier.permit(holder, "other", 500) > 500
+        await frontier.release([other])
+        assert await frontier.permit(holder, "other", 500) == 0
+        assert await frontier.permit(holder, "other", 500) == 0
+        assert await take(frontier) == []
+        if end in ("ack", "bury", "release"):
+            await getattr(frontier, end)([holder])
+        if end == "retry":
+            await frontier.retry([Retry(holder, 60_000, "later", counted=False)])
+        if end == "replaced":
+            await frontier.offer([item(1, generation=2)])
+        if end == "dropped":
+            await frontier.drop([("i1", 1)])
+        if end in ("reaped", "lease end"):
+            await harness.pass_time(LEASE - 1_000)
+            assert await take(frontier) == []
+            await harness.pass_time(1_000)
+        if end == "reaped":
+            await frontier.reap()
+        assert 2 in refs(await take(frontier))
+
+    async def test_a_permit_lasts_as_long_as_its_lease_is_extended(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        await open_free(frontier)
+        await open_free(frontier, "other", concurrency=1)
+        await frontier.offer([item(1)])
+        holder = await take_one(frontier)
+        assert await frontier.permit(holder, "other") == 0
+        await frontier.offer([item(2, "other")])
+        await harness.pass_time(LEASE - 500)
+        assert await frontier.extend([holder], LEASE) == [True]
+        await harness.pass_time(1_000)
+        assert await take(frontier) == []
+        await frontier.ack([holder])
+        assert refs(await take(frontier)) == [2]
+
+    async def test_a_rebuilt_frontier_starts_each_lane_one_gap_later(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        await frontier.configure([SLOW])
+        await frontier.offer([item(1, "slow")])
+        await frontier.rebuild("ledger", 1)
+        await frontier.offer([item(1, "slow")])
+        assert await take(frontier) == []
+        await harness.pass_time(1_000)
+        assert await start(frontier, await take_one(frontier)) == 0
+
+    async def test_a_begin_repeated_after_a_lost_reply_keeps_its_start(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy("slow", 600, 0, 10)])
+        await frontier.offer([item(ref, "slow") for ref in range(2)])
+        first, second = await take(frontier)
+        await frontier.begin([first])
+        wait = await start(frontier, second)
+        assert 500 < wait <= 600
+        assert wait - 100 < await start(frontier, second) <= wait
