@@ -11,8 +11,7 @@ from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, OneSource, Reason
 from fyke.cli.output import print_json, say, table, when
 from fyke.cli.verb import default_verb, group, verb
-from fyke.errors import UsageError
-from fyke.model import PassState, RunRow
+from fyke.model import RunRow
 from fyke.settings import Loaded
 
 app = group("Show the runs and their passes; accept a suspicious one.")
@@ -74,11 +73,8 @@ async def accept(
     if accepted:
         say(f"Run {run}: {accepted} pass(es) accepted.")
         return 0
-    if run not in rows:
-        latest = ", ".join(str(each) for each in list(rows)[:5])
-        raise UsageError(f"there is no run {run}", hint=f"the latest are {latest}" if latest else "there is none yet")
-    if any(each.state is PassState.SUSPICIOUS for each in rows[run].passes):
+    if run in rows and rows[run].accepted_at is not None:
         say(f"Run {run} was accepted before.")
         return 0
-    say(f"Run {run} is {rows[run].state}: there is nothing suspicious to accept.")
+    say(f"Run {run} has nothing suspicious to accept.")
     return 1

@@ -25,10 +25,14 @@ NOT_SETTINGS_PREFIX: Final = "FYKE_SECRET_"
 
 
 class Loaded(Struct, frozen=True):
-    """Settings, and where each value came from: `default`, `fyke.toml:3`, `FYKE_LEDGER` or `--set`."""
+    """Settings, and where each value came from: `default`, `fyke.toml:3`, `FYKE_LEDGER` or `--set`.
+
+    `flags`: what was given on the command line, for processes that are started with the same.
+    """
 
     settings: Settings
     origins: dict[str, str]
+    flags: dict[str, str] = {}
 
 
 def load_settings(folder: Path, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Loaded:
@@ -42,7 +46,7 @@ def load_settings(folder: Path, environ: Mapping[str, str], flags: Mapping[str, 
     given |= _from_variables(environ, known)
     given |= _from_flags(flags or {}, known)
     origins = dict.fromkeys(known, "default") | {name: origin for name, (_, origin) in given.items()}
-    return Loaded(_build(Settings, {name: value for name, (value, _) in given.items()}), origins)
+    return Loaded(_build(Settings, {name: value for name, (value, _) in given.items()}), origins, dict(flags or {}))
 
 
 def _from_file(path: Path, known: Mapping[str, Setting]) -> dict[str, tuple[Any, str]]:

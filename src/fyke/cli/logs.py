@@ -1,0 +1,40 @@
+"""Log lines of a process that collects: time, level, text, on stderr; above the live table where there is one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import typer
+
+from fyke.cli.output import plain
+
+
+class LineHandler(logging.Handler):
+    """Writes each record as one line through `write`."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+        # UTC, so that lines of several hosts can be sorted together.
+        formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%S")
+        formatter.converter = time.gmtime
+        self.setFormatter(formatter)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            lines = self.format(record).splitlines()
+            for line in lines:
+                self._write(plain(line))
+        except Exception:  # noqa: BLE001 - a log line that cannot be written must not end the work
+            self.handleError(record)
+
+
+def start_logging(level: str, write: Callable[[str], None] | None = None) -> None:
+    """Send our log lines from `level` on to `write` (default: stderr), and other libraries' warnings too."""
+    handler = LineHandler(write or (lambda line: typer.echo(line, err=True)))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("fyke").setLevel(level.upper())
