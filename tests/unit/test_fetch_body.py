@@ -16,6 +16,11 @@ from fyke.fetchers.body import MEMBERS, Progress, read_body
 
 TEXT = "体育中心采购项目 ".encode() * 3_000
 CAP = 1_000_000
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": functools.partial(brotli.compress, quality=1),
+}
 
 
 def stream(body: bytes, step: int = 1_000) -> Callable[[], Awaitable[bytes]]:
@@ -71,10 +76,7 @@ async def test_an_empty_body_needs_no_decompressing(coding: str) -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
 async def test_a_bomb_is_cut_off_before_it_is_large(coding: str) -> None:
-    pack = {"gzip": gzip.compress, "deflate": zlib.compress, "br": functools.partial(brotli.compress, quality=1)}[
-        coding
-    ]
-    bomb = pack(b"\0" * 50_000_000)
+    bomb = PACK[coding](b"\0" * 50_000_000)
     tracemalloc.start()
     try:
         with pytest.raises(FetchFailed) as caught:
@@ -95,7 +97,7 @@ async def test_a_bomb_within_a_bomb_is_cut_off() -> None:
 
 @pytest.mark.parametrize("coding", [None, "gzip", "deflate", "br"])
 async def test_the_cap_is_exact(coding: str | None) -> None:
-    pack = {None: bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress}[coding]
+    pack = PACK[coding] if coding else bytes
     assert await body(pack(TEXT), coding, cap=len(TEXT)) == TEXT
     with pytest.raises(FetchFailed) as caught:
         await body(pack(TEXT), coding, cap=len(TEXT) - 1)

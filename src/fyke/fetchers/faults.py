@@ -99,7 +99,6 @@ def _timeout(
 
 
 def _not_http(error: Any, host: str) -> tuple[Outcome, str]:
-    cause = error.__cause__ or error
-    if isinstance(cause, http_exceptions.LineTooLong) or "Too many headers" in str(error):
+    if "Got more than" in str(error) or "Too many" in str(error):
         return Outcome.TOO_LARGE, f"the headers of {host} are larger than is borne"
     return Outcome.NETWORK, f"{host} answered what is not HTTP: {getattr(error, 'message', '') or error}"[:300]

@@ -53,9 +53,12 @@ def first_hop(request: Request, policy: FetchPolicy, defaults: CIMultiDict[str])
         raise FetchFailed(Outcome.ERROR, f"the body of the request cannot be written: {error}") from None
     if request.headers:
         headers.update(request.headers)
-    return Hop(
-        url, request.url if url.user is None else str(url.with_user(None)), request.method.upper(), headers, body
-    )
+    for name, value in headers.items():
+        # A lone surrogate would go out as something else.
+        if not value.isascii() and not _is_text(value):
+            raise FetchFailed(Outcome.ERROR, f"the header {name} cannot be written: {value!r}")
+    text = str(url if url.user is None else url.with_user(None))
+    return Hop(url, text, request.method.upper(), headers, body)
 
 
 def location(raw: bytes) -> str:
@@ -131,6 +134,14 @@ def _readable(value: str) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("latin-1")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _target(base: URL, to: str) -> URL:
