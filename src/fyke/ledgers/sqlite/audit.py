@@ -71,7 +71,8 @@ WHERE i.pending = 1 AND i.state = 'stored' AND EXISTS (
 """
 DUE = """
 SELECT i.source_id, i.id, i.scope, i.key FROM item i JOIN source s ON s.id = i.source_id
-WHERE i.pending = 1 AND (i.due_at <= ? OR i.due_at > ?) AND i.lane != '' AND s.paused_at IS NULL AND s.removed_at IS NULL
+WHERE i.pending = 1 AND (i.due_at <= ? OR i.due_at > ?) AND i.lane != ''
+  AND s.paused_at IS NULL AND s.removed_at IS NULL
 """
 TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored", "dead", "ignored", "versions")
 TALLY = f"SELECT source_id, {', '.join(TALLY_NAMES)} FROM tally"

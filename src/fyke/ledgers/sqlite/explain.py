@@ -147,15 +147,14 @@ def _listed(row: Row) -> Lines:
     where = f"listing '{row['listing']}' of source '{row['source']}'"
     place = f"page {row['page']}, row {row['position']}"
     address = f": {row['url']}" if row["url"] else ""
-    first = f"{where} listed it for the first time: {_run(row['first_run'], row['first_slot'], row['first_pass'])}, pass {row['first_pass']}"
-    lines = [(row["first_at"], f"{first}, {place}{address}")]
-    if row["last_pass"] != row["first_pass"]:
-        lines[0] = (row["first_at"], f"{first}{address}")
-        last = (
-            f"{where} listed it for the last time so far: {_run(row['last_run'], row['last_slot'], row['last_pass'])}"
-        )
-        lines.append((row["last_at"], f"{last}, pass {row['last_pass']}, {place}"))
-    return lines
+    first = f"{_run(row['first_run'], row['first_slot'], row['first_pass'])}, pass {row['first_pass']}"
+    last = f"{_run(row['last_run'], row['last_slot'], row['last_pass'])}, pass {row['last_pass']}, {place}{address}"
+    if row["last_pass"] == row["first_pass"]:
+        return [(row["first_at"], f"{where} listed it for the first time: {last}")]
+    return [
+        (row["first_at"], f"{where} listed it for the first time: {first}"),
+        (row["last_at"], f"{where} listed it for the last time so far: {last}"),
+    ]
 
 
 def _visited(row: Row) -> Lines:
