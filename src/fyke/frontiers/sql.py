@@ -80,8 +80,7 @@ class SqlFrontier:
         limit, token = min(limit, BATCH_LIMIT), secrets.randbits(62)
 
         def take(connection: sqlite3.Connection, now: int) -> Leased:
-            if not self._watch.paused:
-                places.drop_expired_permits(connection, now)
+            self._drop_expired_permits(connection, now)
             places.promote(connection, now, PROMOTE_LIMIT)
             grant = lanes.Grant(now, limit, duration_ms, worker, pool, token)
             deliveries = grant.run(connection)
@@ -103,14 +102,21 @@ class SqlFrontier:
         waits = [at - now for at in (*times, lease_end) if at is not None]
         return max(0, min(WAIT_LIMIT_MS, *waits)) if waits else WAIT_LIMIT_MS
 
+    def _drop_expired_permits(self, connection: sqlite3.Connection, now: int) -> None:
+        if not self._watch.paused:
+            places.drop_expired_permits(connection, now)
+
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Started]:
         _check_batch(deliveries)
         draw = self._random.random
         return await self._write(lambda connection, now: lanes.begin(connection, now, deliveries, draw))
 
     async def permit(self, delivery: Delivery, lane: str, limit_ms: int = 5_000) -> int:
-        draw = self._random.random
-        wait = await self._write(lambda connection, now: lanes.permit(connection, now, delivery, lane, limit_ms, draw))
+        def reserve(connection: sqlite3.Connection, now: int) -> int | None:
+            self._drop_expired_permits(connection, now)
+            return lanes.permit(connection, now, delivery, lane, limit_ms, self._random.random)
+
+        wait = await self._write(reserve)
         if wait is None:
             raise LeaseLost(f"task {delivery.task.key} is not {delivery.worker}'s any more")
         return wait

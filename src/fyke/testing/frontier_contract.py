@@ -12,9 +12,9 @@ from fyke.ports import Frontier
 from fyke.testing.frontier_budget import BudgetContract
 from fyke.testing.frontier_clock import ClockContract
 from fyke.testing.frontier_fences import FencesContract
+from fyke.testing.frontier_harness import FrontierHarness
 from fyke.testing.frontier_lanes import LanesContract
 from fyke.testing.frontier_tasks import TasksContract
-from fyke.testing.frontier_harness import FrontierHarness
 
 
 class FrontierContract(TasksContract, FencesContract, LanesContract, BudgetContract, ClockContract):
