@@ -1,0 +1,74 @@
+"""Keys and fingerprints: what makes two entries one item, and two readings one version.
+
+Keeps P1: a key has one spelling, the same for every back end; equal content has one hash (P3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+LONGEST_KEY = 255
+HASH_BYTES = 16
+
+
+def canonical_json(value: Any) -> bytes:
+    """One spelling for equal values: sorted names, no blanks, UTF-8."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def fingerprint(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def content_hash(fields: Mapping[str, Any], names: Iterable[str]) -> bytes:
+    """The hash of the named fields. A field without a value counts as not there, so that a new, empty one changes
+    nothing.
+    """
+    return fingerprint(canonical_json({name: value for name in names if (value := fields.get(name)) is not None}))
+
+
+def key_fault(key: str) -> str | None:
+    """Why `key` may not stand in the ledger, or None."""
+    fault = _unfit(key)
+    if fault is None and len(key.encode()) > LONGEST_KEY:
+        return f"the key is longer than {LONGEST_KEY} bytes"
+    return fault
+
+
+def _unfit(key: str) -> str | None:
+    if not key:
+        return "the key is empty"
+    if key != key.strip():
+        return "the key begins or ends with a blank"
+    for char in key:
+        category = unicodedata.category(char)
+        if category == "Cc":
+            return f"the key holds the control character U+{ord(char):04X}"
+        if category == "Cs":
+            return f"the key holds half a surrogate pair, U+{ord(char):04X}"
+    return None
+
+
+def key_of(text: str) -> str:
+    """The key as the ledger holds it: no blanks at the ends; what is longer than 255 bytes becomes `sha256:` and hex.
+
+    Raises:
+        ValueError: nothing is left, or it holds control characters; the message is for people.
+    """
+    key = text.strip()
+    fault = _unfit(key)
+    if fault is not None:
+        raise ValueError(fault)
+    data = key.encode()
+    return key if len(data) <= LONGEST_KEY else f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def rule_text(rule: Mapping[str, Any]) -> str:
+    """The canonical text of a key rule; sources of one scope agree on it."""
+    return json.dumps(rule, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,10 @@
+"""Sources: the file format, its loader, and the pure reading of lists and details.
+
+A source does no I/O, has no clock and keeps no state: the same response gives the same entries.
+"""
+
+from fyke.sources.faults import Misfit
+from fyke.sources.python import PythonSource
+from fyke.sources.steps import StepContext
+
+__all__ = ["Misfit", "PythonSource", "StepContext"]

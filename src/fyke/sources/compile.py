@@ -1,0 +1,356 @@
+"""From a checked source to a compiled one, and from the ledger's text back to it.
+
+The resolved text holds everything: profiles are merged, secrets stay references; only python steps are looked up beside
+the file, whose folder the text then names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from fyke.errors import UsageError
+from fyke.model import Column, ColumnType, FetchPolicy, LanePolicy, Listing, ResolvedSource
+from fyke.policy.identity import fingerprint, rule_text
+from fyke.policy.politeness import lane_of
+from fyke.policy.units import parse_duration, parse_rate, parse_size
+from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
+from fyke.sources.faults import Fault, Path
+from fyke.sources.importing import import_name
+from fyke.sources.placeholders import PAGE
+from fyke.sources.plan import DetailStep, FieldReading, Plan, Ready
+from fyke.sources.requests import ListRequests, RequestMaker
+from fyke.sources.rows import Rows
+from fyke.sources.schema import check
+from fyke.sources.secrets import Secrets, environment_secrets, refuse_elsewhere, reveal
+from fyke.sources.selectors import Setting, compile_path
+from fyke.sources.shapes import nearest_key
+from fyke.sources.source import FileSource
+from fyke.sources.steps import compile_regex
+from fyke.sources.timestamps import AUTO, read_time
+
+MOST_LISTINGS: Final = 10_000
+ONLY_LISTING: Final = "main"
+_PRIORITIES: Final = ("high", "normal", "low")
+_KEY_KINDS: Final = ("field", "template", "hash", "first_of")
+_SECRET_PLACES: Final = ("proxy", "headers", "form", "json")
+
+
+def compile_text(text: str, *, secrets: Secrets | None = None) -> FileSource:
+    """The source of a resolved text as the ledger keeps it.
+
+    Raises:
+        UsageError: it cannot be compiled here: a secret or a python step is missing on this machine.
+    """
+    try:
+        whole = json.loads(text)
+        data, folder = whole["source"], whole.get("folder")
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError("the text is no resolved source", hint="apply the source file again") from error
+    return compile_source(data, folder=folder, secrets=secrets)
+
+
+def resolved_text(data: Mapping[str, Any], folder: str | None) -> str:
+    """The text that `compile_text` reads. The folder is in it where Python has to be found beside the file."""
+    whole: dict[str, Any] = {"source": {name: part for name, part in data.items() if name != "extends"}}
+    if folder is not None and ("source" in data or _uses_python(data)):
+        whole["folder"] = folder
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+
+
+def _uses_python(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return "python" in value or any(_uses_python(part) for part in value.values())
+    return isinstance(value, list) and any(_uses_python(part) for part in value)
+
+
+def compile_source(data: Mapping[str, Any], *, folder: str | None, secrets: Secrets | None = None) -> FileSource:
+    """Check and compile a merged source.
+
+    Raises:
+        Fault: the first mistake, with its path in the data.
+    """
+    secrets = secrets or environment_secrets()
+    if "source" not in data:
+        check(data)
+        return FileSource(_Compiler(data, folder, secrets).plan())
+    if not isinstance(data["source"], str):
+        raise Fault("is no name of a Python class", ("source",), hint="write package.module:Class")
+    made = import_name(data["source"], folder, ("source",))
+    if not (isinstance(made, type) and issubclass(made, FileSource)):
+        raise Fault(f"{data['source']!r} is no PythonSource", ("source",), hint="class X(fyke.sources.PythonSource)")
+    check(data, python=True)
+    return made(_Compiler(data, folder, secrets).plan())
+
+
+def resolve(data: Mapping[str, Any], *, folder: str | None = None) -> ResolvedSource:
+    """The source as the ledger keeps it, of checked data."""
+    return compile_source(data, folder=folder).resolved
+
+
+class _Compiler:
+    """One source on its way from data to plan."""
+
+    def __init__(self, data: Mapping[str, Any], folder: str | None, secrets: Secrets) -> None:
+        self.data, self.folder, self.secrets = data, folder, secrets
+        refuse_elsewhere(data, (), lambda path: any(name in path for name in _SECRET_PLACES))
+        self.schedule = self._schedule()
+        self.zone = ZoneInfo(self.schedule.timezone)
+        self.types: dict[str, ColumnType] = {}
+
+    def plan(self) -> Plan:
+        data = self.data
+        listings = self._listings()
+        values = tuple(listings[0].values)
+        rows = Rows(data["listing"]["rows"], ("listing", "rows")) if "rows" in data["listing"] else None
+        fields = self._fields(data["listing"]["fields"], ("listing", "fields"), rows.row if rows else "", values)
+        list_names = dict(self.types)
+        steps = self._steps()
+        columns = self._columns(fields, steps)
+        names = [column.name for column in columns]
+        compared = self._named(data.get("updates", {}).get("compare"), names, ("updates", "compare")) or tuple(names)
+        requests = ListRequests(
+            data["listing"], values, ("listing",), self.secrets, self.folder, rows.row if rows else ""
+        )
+        key_setting = Setting(("identity", "key"), "html", list_names, values, self.folder)
+        key = compile_path(self._key_rule(data["identity"]["key"], ("identity", "key")), key_setting)
+        ignore = _listed(data.get("updates", {}).get("ignore"))
+        lanes = self._lanes([requests.make(listing.values, None).url for listing in listings])
+        return Plan(
+            resolved=self._resolved(columns, bool(steps), lanes),
+            schedule=self.schedule,
+            connect=self._connect(),
+            checks=self._checks(names),
+            fetch=self._fetch(),
+            zone=self.zone,
+            listings=listings,
+            requests=requests,
+            rows=rows,
+            fields=fields,
+            key=key,
+            steps=steps,
+            compared=compared,
+            ignore=tuple(compile_regex(text, ("updates", "ignore", at)) for at, text in enumerate(ignore)),
+            types=self.types,
+        )
+
+    def _resolved(self, columns: tuple[Column, ...], has_detail: bool, lanes: tuple[LanePolicy, ...]) -> ResolvedSource:
+        data = self.data
+        text = resolved_text(data, self.folder)
+        return ResolvedSource(
+            id=data["id"],
+            title=data.get("title", data["id"]),
+            text=text,
+            hash=fingerprint(text.encode()).hex(),
+            scope=data["identity"]["scope"],
+            table=data["store"]["table"],
+            identity=rule_text(data["identity"]["key"]),
+            columns=columns,
+            has_detail=has_detail,
+            lanes=lanes,
+            priority=_PRIORITIES.index(data.get("priority", "normal")),
+        )
+
+    def _schedule(self) -> SourceSchedule:
+        spec = self.data.get("schedule", {})
+        zone = spec.get("timezone", "Asia/Shanghai")
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise Fault(f"{zone!r} is no time zone", ("schedule", "timezone"), hint="such as Asia/Shanghai") from error
+        crons = _listed(spec.get("cron"))
+        for at, cron in enumerate(crons):
+            try:
+                CronSim(cron, datetime(2025, 1, 1))
+            except (CronSimError, ValueError) as error:
+                where = ("schedule", "cron", at) if isinstance(spec["cron"], list) else ("schedule", "cron")
+                raise Fault(f"{cron!r} is no cron expression: {error}", where, hint='such as "0 8 * * *"') from error
+        return SourceSchedule(
+            cron=tuple(crons),
+            timezone=zone,
+            late=spec.get("late", "run"),
+            overlap=spec.get("overlap", "skip"),
+            limit=_duration(spec.get("limit", "1h")),
+        )
+
+    def _listings(self) -> tuple[Listing, ...]:
+        each = self.data.get("each")
+        if each is None:
+            return (Listing(ONLY_LISTING),)
+        if isinstance(each, Mapping):
+            combinations = [
+                dict(zip(each, values, strict=True))
+                for values in itertools.islice(itertools.product(*each.values()), MOST_LISTINGS + 1)
+            ]
+        else:
+            combinations = [dict(part) for part in each]
+        if PAGE in combinations[0]:
+            raise Fault("'page' names the page of a listing", ("each", PAGE), hint="take another name")
+        found: dict[str, Listing] = {}
+        for at, combination in enumerate(combinations):
+            if combination.keys() != combinations[0].keys():
+                raise Fault("names other values than the first", ("each", at))
+            values = {name: str(value) for name, value in combination.items()}
+            # Sorted, so that the order in the file does not change which coverage is whose.
+            name = ",".join(f"{key}={values[key]}" for key in sorted(values))
+            if name in found:
+                raise Fault(f"the listing {name} is there twice", ("each",))
+            found[name] = Listing(name, values)
+        if len(found) > MOST_LISTINGS:
+            raise Fault(f"makes more than {MOST_LISTINGS:,} listings", ("each",))
+        return tuple(found.values())
+
+    def _fields(
+        self, spec: Mapping[str, Any], path: Path, row: str, values: tuple[str, ...]
+    ) -> tuple[FieldReading, ...]:
+        found = []
+        for name, field in spec.items():
+            place = (*path, name)
+            if name == PAGE or name in values:
+                raise Fault(f"the name '{name}' is taken by a placeholder", place, hint="take another name")
+            twin = next((other for other in self.types if other != name and other.lower() == name.lower()), None)
+            if twin is not None:
+                raise Fault(f"'{name}' and '{twin}' are one column for a database", place, hint="take another name")
+            setting = Setting(place, row, dict(self.types), values, self.folder)
+            has_selector = any(key not in ("required", "optional", "type") for key in field)
+            reading = compile_path(field, setting) if has_selector else None
+            kind = ColumnType(field["type"]) if "type" in field else reading.type if reading else ColumnType.TEXT
+            if self.types.setdefault(name, kind) is not kind:
+                raise Fault(
+                    f"is {kind.value} here and {self.types[name].value} before",
+                    place,
+                    hint="say `type:` in one of them",
+                )
+            required = bool(field.get("required"))
+            found.append(FieldReading(name, reading, kind, required, not field.get("optional")))
+        return tuple(found)
+
+    def _steps(self) -> tuple[DetailStep, ...]:
+        steps = []
+        for at, spec in enumerate(self.data.get("detail", {}).get("steps", ())):
+            path: Path = ("detail", "steps", at)
+            request = RequestMaker(spec["request"], tuple(self.types), (*path, "request"), self.secrets)
+            ready = Ready(spec["ready"], (*path, "ready")) if "ready" in spec else None
+            steps.append(DetailStep(request, ready, self._fields(spec["fields"], (*path, "fields"), "", ())))
+        return tuple(steps)
+
+    def _columns(self, fields: tuple[FieldReading, ...], steps: tuple[DetailStep, ...]) -> tuple[Column, ...]:
+        """One column a name; where list and detail both read it, the detail's word counts."""
+        columns: dict[str, Column] = {}
+        for field in itertools.chain(fields, *(step.fields for step in steps)):
+            before = columns.get(field.name)
+            required = field.required or (before is not None and before.required)
+            columns[field.name] = Column(field.name, field.type, required, field.expected)
+        return tuple(columns.values())
+
+    def _key_rule(self, spec: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+        """A key comes from fields, so that it can be told again from what the ledger holds."""
+        kind = next(name for name in spec if name != "then")
+        if kind not in _KEY_KINDS:
+            raise Fault(
+                f"a key is made of fields, not of '{kind}'", (*path, kind), hint=f"one of {', '.join(_KEY_KINDS)}"
+            )
+        for at, part in enumerate(spec.get("first_of", ())):
+            self._key_rule(part, (*path, "first_of", at))
+        return spec
+
+    def _named(self, value: Any, names: Iterable[str], path: Path) -> tuple[str, ...]:
+        listed = _listed(value)
+        for at, name in enumerate(listed):
+            if name not in names:
+                raise Fault(f"there is no field '{name}'", (*path, at), hint=nearest_key(name, names))
+        return tuple(listed)
+
+    def _connect(self) -> SourceConnect:
+        listing = self.data["listing"]
+        said = listing.get("connect", {})
+        whole = said == "all"
+        if listing.get("order") == "none" and not whole:
+            raise Fault("a list without order is read whole", ("listing", "order"), hint="write connect: all")
+        start, value = self._start(listing.get("start"))
+        return SourceConnect(
+            known=1 if whole else said.get("known", 1),
+            lookback=0 if whole else _duration(said.get("lookback", "0")),
+            all=whole,
+            start=start,
+            start_value=value,
+            max_pages=listing.get("pages", {}).get("max", 100),
+        )
+
+    def _start(self, text: str | None) -> tuple[str, int]:
+        if text is None or text == "all":
+            return text or "page", 0
+        try:
+            return "length", parse_duration(text)
+        except ValueError:
+            found = read_time(text, (AUTO,), self.zone)
+        if found is None:
+            raise Fault(
+                f"{text!r} is no start", ("listing", "start"), hint="write 7d, a date such as 2025-01-31, or all"
+            )
+        return "since", int(datetime.fromisoformat(found).timestamp() * 1_000)
+
+    def _checks(self, names: list[str]) -> SourceChecks:
+        spec = self.data.get("checks", {})
+        coverage = {name: float(share) for name, share in spec.get("coverage", {}).items()}
+        for name in coverage:
+            if name not in names:
+                raise Fault(f"there is no field '{name}'", ("checks", "coverage", name), hint=nearest_key(name, names))
+        return SourceChecks(rows_per_page_min=spec.get("rows_per_page", {}).get("min"), coverage=coverage)
+
+    def _fetch(self) -> FetchPolicy:
+        spec = reveal(self.data.get("fetch", {}), self.secrets, ("fetch",))
+        timeout = {name: _duration(text) for name, text in spec.get("timeout", {}).items()}
+        plain = FetchPolicy()
+        encoding = spec.get("encoding")
+        if encoding is not None:
+            try:
+                "".encode(encoding)
+            except LookupError as error:
+                raise Fault(f"{encoding!r} is no encoding", ("fetch", "encoding"), hint="such as gb18030") from error
+        return FetchPolicy(
+            user_agent=spec.get("user_agent", plain.user_agent),
+            headers={name: str(text) for name, text in spec.get("headers", {}).items()},
+            connect_timeout=timeout.get("connect", plain.connect_timeout),
+            read_timeout=timeout.get("read", plain.read_timeout),
+            total_timeout=timeout.get("total", plain.total_timeout),
+            max_body=parse_size(str(spec["max_body"])) if "max_body" in spec else plain.max_body,
+            max_redirects=spec.get("max_redirects", plain.max_redirects),
+            private_addresses=spec.get("private_addresses") == "allow",
+            proxy=spec.get("proxy"),
+            encoding=encoding,
+            respect_robots=spec.get("robots", "respect") == "respect",
+            blocked_text=tuple(_listed(spec.get("blocked", {}).get("text"))),
+        )
+
+    def _lanes(self, urls: list[str]) -> tuple[LanePolicy, ...]:
+        """The source's policy for the hosts of its lists, and as `*` for any host that its details lead to."""
+        spec = self.data.get("fetch", {}).get("politeness", {})
+        usual = LanePolicy("*")
+        delay = _duration(spec["delay"]) if "delay" in spec else usual.gap
+        jitter = _duration(spec["jitter"]) if "jitter" in spec else min(usual.jitter, delay)
+        if "rate" in spec:
+            # The shortest gap is what a rate limits.
+            delay = max(delay, parse_rate(spec["rate"]) + jitter)
+        if jitter > delay:
+            raise Fault("is longer than the delay", ("fetch", "politeness", "jitter"))
+        at_once = spec.get("concurrency", usual.concurrency)
+        try:
+            lanes = sorted({lane_of(url) for url in urls})
+        except UsageError as error:
+            raise Fault(error.message, ("listing", "request", "url"), hint=error.hint) from error
+        return tuple(LanePolicy(lane, delay, jitter, at_once) for lane in ["*", *lanes])
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _duration(value: Any) -> int:
+    return parse_duration(str(value))

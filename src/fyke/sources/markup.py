@@ -1,0 +1,123 @@
+"""From markup to text: what a person reads of a piece of HTML, and HTML without what runs.
+
+All of it works on serialised HTML, where quotes are balanced and `<` in text is escaped, so each pass is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Final
+
+from lxml import etree
+from selectolax.lexbor import LexborHTMLParser
+
+# Elements that end a word where they begin and end; all others (font, span, a, b …) stand inside text.
+_BLOCKS: Final = (
+    "address|article|aside|blockquote|body|br|button|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption"
+    "|figure|footer|form|frameset|h[1-6]|head|header|hr|html|legend|li|main|menu|nav|ol|optgroup|option|p|pre|section"
+    "|select|summary|table|tbody|td|textarea|tfoot|th|thead|title|tr|ul"
+)
+_TAG_END: Final = r'(?:[\s/](?:[^>"]|"[^"]*")*)?>'
+BLOCKS: Final = frozenset(_BLOCKS.replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"))
+_BLOCK: Final = re.compile(rf"</?(?:{_BLOCKS}){_TAG_END}", re.IGNORECASE)
+_TAG: Final = re.compile(r'</?[a-zA-Z](?:[^>"]|"[^"]*")*>|<[!?][^>]*>')
+_SILENT: Final = re.compile(r"<(script|style|template)\b[^>]*>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
+_SILENT_TAGS: Final = frozenset(("script", "style", "template"))
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+_FILLERS: Final = re.compile("[\u200b\u200e\u200f\u2060\ufeff\u00ad]")
+_RUNNING: Final = re.compile(
+    r"<(script|style|iframe|object|embed|applet|noscript|template)\b[^>]*>.*?</\1\s*>"
+    r"|</?(?:script|style|iframe|object|embed|applet|noscript|template|link|meta|base)\b[^>]*>",
+    re.DOTALL | re.IGNORECASE,
+)
+_OPEN_TAG: Final = re.compile(r'<[a-zA-Z](?:[^>"]|"[^"]*")*>')
+_ATTRIBUTE: Final = re.compile(r'\s([^\s="/>]+)(?:="([^"]*)")?')
+_ADDRESSES: Final = frozenset(("href", "src", "action", "formaction", "xlink:href", "data", "poster", "background"))
+_RUNS: Final = re.compile(r"[\s\x00-\x20]*(?:javascript|vbscript|data)\s*:", re.IGNORECASE)
+
+INLINE_EDGE: Final = "\x1f"
+
+
+def squeeze(text: str) -> str:
+    """One blank for each run of blanks of any kind (also U+00A0 and U+3000), none at the ends, no fillers."""
+    if not text.isascii() and _FILLERS.search(text):
+        text = _FILLERS.sub("", text)
+    return " ".join(text.split())
+
+
+def sane(text: str) -> str:
+    """Text that every database takes: NUL and halves of surrogate pairs become U+FFFD."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _without_silent(html: str) -> str:
+    if "<!--" in html:
+        html = _COMMENT.sub("", html)
+    if "<s" in html or "<te" in html or "<S" in html:
+        html = _SILENT.sub("", html)
+    return html
+
+
+def text_of_html(html: str) -> str:
+    """The whole text of serialised HTML, squeezed: blocks are apart, inline elements are not; no scripts or styles."""
+    if "<" in html:
+        html = _TAG.sub("", _BLOCK.sub(" ", _without_silent(html)))
+    if "&" in html:
+        html = unescape(html)
+    return squeeze(html)
+
+
+def text_of_element(element: etree._Element) -> str:
+    """As `text_of_html`, of an element of lxml."""
+    parts: list[str] = []
+    silent = 0
+    for event, part in etree.iterwalk(element, events=("start", "end", "comment", "pi")):
+        name = part.tag if isinstance(part.tag, str) else ""
+        starts = event == "start"
+        if name in _SILENT_TAGS:
+            silent += 1 if starts else -1
+        elif name in BLOCKS:
+            parts.append(" ")
+        if starts and part.text and not silent:
+            parts.append(part.text)
+        if not starts and part is not element and part.tail and not silent:
+            parts.append(part.tail)
+    return squeeze("".join(parts))
+
+
+def lines_of_html(html: str) -> list[str]:
+    """The text by lines, one for each block; the edges of inline elements are marked with U+001F."""
+    if "<" in html:
+        html = " ".join(_without_silent(html).split())
+        html = _TAG.sub(INLINE_EDGE, _BLOCK.sub("\n", html))
+    if "&" in html:
+        html = unescape(html)
+    return [line for line in html.split("\n") if line.strip(f" \t\xa0{INLINE_EDGE}")]
+
+
+def normal_html(html: str) -> str:
+    """Any HTML as the parser writes it."""
+    return LexborHTMLParser(html, is_fragment=True).html or ""
+
+
+def clean_html(html: str) -> str:
+    """HTML without scripts, styles, frames, comments, event handlers and addresses that run code."""
+    html = _COMMENT.sub("", normal_html(html))
+    html = _RUNNING.sub("", html)
+    return _OPEN_TAG.sub(lambda tag: _ATTRIBUTE.sub(_harmless, tag[0]), html).strip()
+
+
+def _harmless(attribute: re.Match[str]) -> str:
+    name = attribute[1].lower()
+    if name.startswith("on") or name in ("style", "srcdoc"):
+        return ""
+    return "" if name in _ADDRESSES and _RUNS.match(unescape(attribute[2] or "")) else attribute[0]

@@ -1,0 +1,149 @@
+"""What a selector ends on (nodes of three parsers, JSON, text), and how each becomes text, HTML or a stored value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import tzinfo
+from decimal import Decimal
+from typing import Any, Final
+
+from lxml import etree
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from fyke.model import ColumnType
+from fyke.sources.amounts import plain_number, read_number
+from fyke.sources.document import Document, parse_tree
+from fyke.sources.feeds import FeedEntry
+from fyke.sources.markup import sane, squeeze, text_of_element, text_of_html
+from fyke.sources.timestamps import AUTO, CANONICAL, read_time
+
+Element = etree._Element
+
+LARGEST_INTEGER: Final = 2**63 - 1
+_TRUE: Final = frozenset(("true", "yes", "1", "是"))
+_FALSE: Final = frozenset(("false", "no", "0", "否"))
+
+
+class Context:
+    """What selectors and steps may know of the page and row in hand."""
+
+    __slots__ = ("document", "fields", "row", "values", "zone")
+
+    def __init__(self, document: Document, zone: tzinfo, values: Mapping[str, str], fields: dict[str, Any]) -> None:
+        self.document, self.zone, self.values, self.fields = document, zone, values, fields
+        # The row being read; None stands for the whole page.
+        self.row: Any = None
+
+
+def text_of(value: Any) -> str | None:
+    """The text of whatever a selector ended on; None where it ended on nothing."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, LexborNode):
+        return text_of_html(value.inner_html or "")
+    if isinstance(value, Element):
+        return text_of_element(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return plain_number(value) or str(value)
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, FeedEntry):
+        return squeeze(value.raw())
+    return json.dumps(plain_json(value), ensure_ascii=False)
+
+
+def html_of(value: Any) -> str | None:
+    """The HTML of a node with its own tag; text as it is."""
+    if isinstance(value, LexborNode):
+        return value.html
+    if isinstance(value, Element):
+        return etree.tostring(value, method="html", encoding="unicode", with_tail=False)
+    return text_of(value)
+
+
+def raw_of(value: Any, document: Document) -> str:
+    """What a person is shown of a row, and what `regex` reads: its source."""
+    if value is None:
+        return document.text
+    if isinstance(value, FeedEntry):
+        return value.raw()
+    return html_of(value) or ""
+
+
+def lexbor_of(value: Any, document: Document) -> LexborNode | None:
+    """The node that CSS starts from."""
+    if value is None:
+        return document.html.root
+    if isinstance(value, LexborNode):
+        return value
+    # A row found by XPath is read once more by the CSS parser.
+    return LexborHTMLParser(html_of(value) or "", is_fragment=True).root
+
+
+def element_of(value: Any, document: Document) -> Element:
+    """The element that XPath starts from."""
+    if value is None:
+        return document.tree
+    if isinstance(value, Element):
+        return value
+    # A row found by CSS is read once more; its own tag is the one element of the new body.
+    html = html_of(value) or ""
+    tag = value.tag if isinstance(value, LexborNode) else ""
+    if tag in ("tr", "td", "th", "tbody", "thead", "tfoot"):
+        tree = parse_tree(f"<table>{html}</table>")
+        found = next(tree.iter(tag), None)
+        return found if found is not None else tree
+    tree = parse_tree(f"<div>{html}</div>")
+    outer = next(tree.iter("div"), None)
+    return outer[0] if outer is not None and len(outer) else tree
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value counts as none: nothing, blank text, an empty list or mapping. 0 and false are values."""
+    return value is None or (isinstance(value, (str, list, dict)) and not value)
+
+
+def plain_json(value: Any) -> Any:
+    """JSON as the ledger holds it: numbers that are no whole ones as floats, texts that every database takes."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, str):
+        return sane(value)
+    if isinstance(value, Mapping):
+        return {sane(str(name)): plain_json(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_json(part) for part in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else text_of(value)
+
+
+def stored_value(value: Any, kind: ColumnType, zone: tzinfo) -> Any:
+    """The value in the one form that its column takes, or None where it has none. Doing it twice changes nothing."""
+    if value is None:
+        return None
+    if kind is ColumnType.JSON:
+        found = plain_json(value)
+        return None if is_empty(found) else found
+    if kind is ColumnType.BOOLEAN:
+        return _boolean(value)
+    if kind in (ColumnType.NUMBER, ColumnType.INTEGER):
+        number = read_number(value if isinstance(value, (int, Decimal)) else text_of(value))
+        if number is None or kind is ColumnType.NUMBER:
+            return number
+        whole = int(Decimal(number))
+        return whole if whole == Decimal(number) and abs(whole) <= LARGEST_INTEGER else None
+    text = sane((text_of(value) or "").strip())
+    if not text:
+        return None
+    if kind is ColumnType.DATETIME and not CANONICAL.fullmatch(text):
+        return read_time(text, (AUTO,), zone)
+    return text
+
+
+def _boolean(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    text = (text_of(value) or "").strip().lower()
+    return True if text in _TRUE else False if text in _FALSE else None

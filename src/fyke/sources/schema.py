@@ -1,0 +1,407 @@
+"""The source file: every key with its shape and meaning, and the table of keys that come later.
+
+The loader checks by it, and the JSON Schema is made from it, so the two cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from fyke.model import ColumnType
+from fyke.sources.faults import Fault, Path
+from fyke.sources.selectors import KINDS
+from fyke.sources.shapes import (
+    DURATION,
+    NO_EFFECT,
+    RATE,
+    REFUSED,
+    SIZE,
+    Anything,
+    Either,
+    Flag,
+    Key,
+    ListOf,
+    MapOf,
+    Notes,
+    Scalar,
+    Section,
+    Share,
+    Text,
+    Whole,
+)
+from fyke.sources.steps import StepsShape, steps_schema
+
+# Keys of later work, by section. NO_EFFECT: they load with a warning; REFUSED: what they ask for would be missed.
+LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("source", "alerts"): NO_EFFECT,
+        ("detail", "attachments"): NO_EFFECT,
+        ("detail", "snapshot"): NO_EFFECT,
+        ("listing", "fill"): NO_EFFECT,
+        ("updates", "relate"): NO_EFFECT,
+        ("updates", "revisit"): NO_EFFECT,
+        ("checks", "new_items"): NO_EFFECT,
+        ("checks", "learn"): NO_EFFECT,
+        ("pages", "offset"): REFUSED,
+        ("pages", "cursor"): REFUSED,
+        ("pages", "link_header"): REFUSED,
+        ("rows", "sitemap"): REFUSED,
+        ("rows", "columns"): REFUSED,
+        ("rows", "regex"): REFUSED,
+        ("selector", "sitemap"): REFUSED,
+        ("each", "discover"): REFUSED,
+        ("request", "cookies"): REFUSED,
+        ("request", "body"): REFUSED,
+        ("fetch", "render"): REFUSED,
+        ("fetch", "login"): REFUSED,
+        ("fetch", "impersonate"): REFUSED,
+        ("fetch", "proxies"): REFUSED,
+        ("detail", "render"): REFUSED,
+        ("listing", "render"): REFUSED,
+        ("source", "render"): REFUSED,
+        ("source", "pool"): REFUSED,
+        ("step", "split"): REFUSED,
+        ("step", "join"): REFUSED,
+        ("step", "map"): REFUSED,
+        ("step", "table"): REFUSED,
+    }
+)
+
+FIELD_NAME: Final = r"[A-Za-z][A-Za-z0-9_]{0,62}"
+ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_WORDS: Final = MapOf(Scalar(), r"[^\r\n]+", "a name")
+_REGEXES: Final = ListOf(Text(), single=True)
+
+
+@dataclass(frozen=True)
+class SelectorShape:
+    """A mapping with exactly one selector, and `then`; a field has its own keys besides."""
+
+    section: Section
+    bare: bool = False
+
+    def check(self, value: Any, path: Path, notes: Notes) -> None:
+        if not isinstance(value, Mapping):
+            raise Fault("is no selector", path, hint=f"write {{css: …}}; one of {', '.join(KINDS)}")
+        for name, part in value.items():
+            if ("selector", name) in notes.later:
+                raise Fault(f"'{name}' comes with a later version of Fyke", (*path, name), hint="leave it out for now")
+            self.section.check_key(name, part, (*path, name), notes)
+        given = [name for name in KINDS if name in value]
+        if given == ["json", "regex"]:
+            given = ["regex"]
+        if len(given) > 1:
+            raise Fault(f"{' and '.join(given)} stand together", path, hint="a field has one selector; see first_of")
+        if not given and not self.bare:
+            raise Fault("has no selector", path, hint=f"one of {', '.join(KINDS)}")
+        if not given and "then" in value:
+            raise Fault("has no selector before `then`", path)
+
+    def json(self) -> dict[str, Any]:
+        schema = self.section.json()
+        kinds = [{"required": [name]} for name in KINDS]
+        return schema if self.bare else schema | {"anyOf": kinds}
+
+
+class _Selectors:
+    """`first_of` holds selectors again, so the shape refers to itself."""
+
+    def check(self, value: Any, path: Path, notes: Notes) -> None:
+        SELECTOR.check(value, path, notes)
+
+    def json(self) -> dict[str, Any]:
+        return {"$ref": "#/$defs/selector"}
+
+
+_SELECTOR_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
+    {
+        "css": Key(Text(), "A CSS selector, with ::attr(name) or ::text at its end."),
+        "xpath": Key(Text(), "An XPath; inside a row it begins with .//"),
+        "json": Key(Text(), "A JMESPath from the row, or from the root of the page."),
+        "feed": Key(Text(), "id, link, title, published, updated, summary, content, author or ns:name."),
+        "regex": Key(Text(), "Group 1 of a match in the source of the page or row; `json` may follow into it."),
+        "label": Key(ListOf(Text(), single=True, least=1), "The value beside a label, in a table or as `标签：值`."),
+        "field": Key(Text(), "A field read before."),
+        "template": Key(Text(), "A text with {placeholders}."),
+        "hash": Key(ListOf(Text(), single=True, least=1), "A fingerprint of fields read before."),
+        "first_of": Key(ListOf(_Selectors(), least=1), "The first of these selectors that has a value."),
+        "then": Key(StepsShape(), "Steps on the value, in order."),
+    }
+)
+SELECTOR: Final = SelectorShape(Section("selector", _SELECTOR_KEYS))
+_FIELD_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
+    {
+        **_SELECTOR_KEYS,
+        "required": Key(Flag(), "Nothing is stored without it."),
+        "optional": Key(Flag(), "It does not count for coverage."),
+        "type": Key(Text(choices=tuple(ColumnType)), "The column's type, where the last step does not say it."),
+    }
+)
+
+
+def _one_word(field: Mapping[str, Any], path: Path) -> None:
+    if field.get("required") and field.get("optional"):
+        raise Fault("'required' and 'optional' stand together", path)
+
+
+@dataclass(frozen=True)
+class FieldShape:
+    """A field; `bare` fields are those of a Python source, which have no selector."""
+
+    bare: bool
+
+    def check(self, value: Any, path: Path, notes: Notes) -> None:
+        SelectorShape(Section("field", _FIELD_KEYS), bare=self.bare).check(value, path, notes)
+        _one_word(value, path)
+
+    def json(self) -> dict[str, Any]:
+        return SelectorShape(Section("field", _FIELD_KEYS), bare=self.bare).json()
+
+
+def _fields(python: bool) -> MapOf:
+    return MapOf(FieldShape(python), FIELD_NAME, "letters, digits and _, a letter first", least=1)
+
+
+def _request_of_one_body(request: Mapping[str, Any], path: Path) -> None:
+    if "form" in request and "json" in request:
+        raise Fault("'form' and 'json' stand together", path, hint="a request has one body")
+    if ("form" in request or "json" in request) and request.get("method", "POST") == "GET":
+        raise Fault("a GET has no body", path, hint="write method: POST")
+
+
+REQUEST: Final = Section(
+    "request",
+    {
+        "url": Key(Text(), "The address, with {placeholders}.", required=True),
+        "method": Key(Text(choices=("GET", "POST")), "GET, or POST where there is a body."),
+        "query": Key(_WORDS, "Parameters of the address."),
+        "headers": Key(_WORDS, "Headers of this request."),
+        "form": Key(_WORDS, "The body as a form."),
+        "json": Key(Anything(), 'The body as JSON; "{page:int}" gives a number.'),
+    },
+    extra=_request_of_one_body,
+)
+PAGES: Final = Section(
+    "pages",
+    {
+        "number": Key(
+            Section(
+                "number",
+                {
+                    "first": Key(Scalar(), "What {page} is on page one.", required=True),
+                    "then": Key(Text(), "What {page} is on later pages, with {n}; default the number itself."),
+                    "from": Key(Whole(0, 10**9), "n of page two; default first + 1 where first is a number, else 1."),
+                },
+            ),
+            "Pages by number.",
+        ),
+        "next": Key(SELECTOR, "The address of the next page."),
+        "max": Key(Whole(1, 100_000), "Pages read at most; reaching it unconnected is a gap. Default 100."),
+    },
+    one_of=("number", "next"),
+)
+ROWS: Final = Section(
+    "rows",
+    {
+        "in": Key(Text(), "The container of the rows; missing = the page does not fit."),
+        "css": Key(Text(), "Each row; `> li` begins at the container."),
+        "xpath": Key(Text(), "Each row."),
+        "json": Key(Text(), "A JMESPath to the list of rows."),
+        "feed": Key(Text(choices=("entries",)), "The entries of a feed."),
+        "pinned": Key(Text(), "What a pinned row matches; default 置顶 in its text."),
+    },
+    one_of=("css", "xpath", "json", "feed"),
+)
+CONNECT: Final = Either(
+    (
+        (str, Text(choices=("all",))),
+        (
+            Mapping,
+            Section(
+                "connect",
+                {
+                    "known": Key(Whole(1, 100_000), "Anchors in a row that end a walk. Default 1."),
+                    "lookback": Key(DURATION, "How much further is read after that."),
+                },
+            ),
+        ),
+    ),
+    "'all' or a mapping",
+)
+SCHEDULE: Final = Section(
+    "schedule",
+    {
+        "cron": Key(ListOf(Text(), single=True, least=1), "When it runs, in the five fields of cron."),
+        "timezone": Key(Text(), "IANA zone of cron and of times without a zone. Default Asia/Shanghai."),
+        "late": Key(Text(choices=("run", "skip")), "What a missed time does. Default run."),
+        "overlap": Key(Text(choices=("skip", "queue", "cancel")), "A time that is due while a run is going."),
+        "limit": Key(DURATION, "How long a run may take. Default 1h."),
+    },
+)
+FETCH: Final = Section(
+    "fetch",
+    {
+        "headers": Key(_WORDS, "Headers of every request."),
+        "timeout": Key(
+            Section("timeout", {name: Key(DURATION, f"{name} limit") for name in ("connect", "read", "total")}),
+            "Limits of one request.",
+        ),
+        "politeness": Key(
+            Section(
+                "politeness",
+                {
+                    "delay": Key(DURATION, "Time between two starts at a host. Default 1.2s."),
+                    "jitter": Key(DURATION, "How much the delay varies, either way. Default 0.4s."),
+                    "concurrency": Key(Whole(1, 1_000), "Requests at once to a host. Default 2."),
+                    "rate": Key(RATE, "Starts at most, such as 6/min."),
+                },
+            ),
+            "What one host bears, for the whole cluster.",
+        ),
+        "proxy": Key(Text(), "The address of a proxy, best as ${secret:NAME}."),
+        "private_addresses": Key(Text(choices=("allow", "refuse")), "Whether hosts inside a network may be asked."),
+        "user_agent": Key(Text(), "Default Fyke's own."),
+        "robots": Key(Text(choices=("respect", "ignore")), "Default respect."),
+        "encoding": Key(Text(), "The encoding of all pages, where the site names a wrong one."),
+        "max_body": Key(SIZE, "The largest answer. Default 20MB."),
+        "max_redirects": Key(Whole(0, 20), "Default 5."),
+        "blocked": Key(
+            Section("blocked", {"text": Key(ListOf(Text(), single=True), "Texts that only a block page has.")}),
+            "Marks of a block, besides the built-in ones.",
+        ),
+    },
+)
+IDENTITY: Final = Section(
+    "identity",
+    {
+        "scope": Key(Text(pattern=r"\S{1,100}", example="example.org"), "The name space of keys.", required=True),
+        "key": Key(SELECTOR, "What makes an entry this item: field, template, hash or first_of.", required=True),
+    },
+)
+UPDATES: Final = Section(
+    "updates",
+    {
+        "compare": Key(ListOf(Text(), single=True), "Fields whose change makes a new version. Default all."),
+        "ignore": Key(_REGEXES, "What does not count as a change."),
+    },
+)
+CHECKS: Final = Section(
+    "checks",
+    {
+        "rows_per_page": Key(
+            Section("rows_per_page", {"min": Key(Whole(0, 100_000), "Fewer rows are suspicious.", required=True)}),
+            "The last page is exempt.",
+        ),
+        "coverage": Key(MapOf(Share()), "Least share of rows with a value, by field."),
+    },
+)
+STORE: Final = Section(
+    "store", {"table": Key(Text(pattern=r"[A-Za-z][A-Za-z0-9_]{0,62}", example="notices"), "The table.", required=True)}
+)
+_VALUES: Final = ListOf(Scalar(), least=1)
+EACH: Final = Either(
+    ((list, ListOf(MapOf(Scalar(), FIELD_NAME, least=1), least=1)), (Mapping, MapOf(_VALUES, FIELD_NAME, least=1))),
+    "a mapping of names to lists, or a list of mappings",
+)
+
+
+def listing(python: bool) -> Section:
+    return Section(
+        "listing",
+        {
+            "order": Key(Text(choices=("newest_first", "none")), "Default newest_first; none needs connect: all."),
+            "request": Key(REQUEST, "How a page is asked for.", required=True),
+            "pages": Key(PAGES, "How the next page is found; left out: one page."),
+            "rows": Key(ROWS, "Where the rows are.", required=not python),
+            "fields": Key(_fields(python), "The fields of a row.", required=True),
+            "connect": Key(CONNECT, "When a walk has connected to what was known."),
+            "start": Key(Text(), "How far back the first walk goes: 7d, a date, or all."),
+        },
+    )
+
+
+def detail(python: bool) -> Section:
+    step = Section(
+        "step",
+        {
+            "request": Key(REQUEST, "The hop's address, from the fields before.", required=True),
+            "ready": Key(READY, "What a page has that is whole."),
+            "fields": Key(_fields(python), "The hop's fields.", required=True),
+        },
+    )
+    return Section("detail", {"steps": Key(ListOf(step, least=1), "Hops in order.", required=True)})
+
+
+READY: Final = Section(
+    "ready",
+    {
+        "css": Key(Text(), "An element that is there."),
+        "xpath": Key(Text(), "The same by XPath."),
+        "json": Key(Text(), "The same by JMESPath."),
+        "min_chars": Key(Whole(1, 10**7), "How much text it has at least."),
+    },
+    one_of=("css", "xpath", "json"),
+)
+
+
+def top(python: bool = False) -> Section:
+    """The whole file. `python`: of a source whose class reads the pages, so that fields have no selectors."""
+    return Section(
+        "source",
+        {
+            "id": Key(Text(pattern=ID, example="ccgp"), "The source's name, unique.", required=True),
+            "title": Key(Text(longest=500), "What people call it."),
+            "extends": Key(ListOf(Text(), single=True), "Profiles that this file is merged over."),
+            "source": Key(Text(), "A Python class of the same shape: package.module:Class."),
+            "priority": Key(Text(choices=("high", "normal", "low")), "Default normal."),
+            "schedule": Key(SCHEDULE, "When it runs; without it by hand only."),
+            "each": Key(EACH, "One listing for each value or combination."),
+            "listing": Key(listing(python), "The list.", required=True),
+            "identity": Key(IDENTITY, "What makes an entry one item.", required=True),
+            "detail": Key(detail(python), "The pages behind the rows; left out: the row is the record."),
+            "updates": Key(UPDATES, "What a change is."),
+            "checks": Key(CHECKS, "What makes a walk suspicious."),
+            "fetch": Key(FETCH, "How it is asked."),
+            "store": Key(STORE, "Where records go.", required=True),
+        },
+    )
+
+
+SOURCE: Final = top()
+PYTHON_SOURCE: Final = top(python=True)
+
+
+def check(data: Any, *, python: bool = False) -> list[str]:
+    """Check a whole source; returns the keys that have no effect yet.
+
+    Raises:
+        Fault: the first mistake, with its path.
+    """
+    notes = Notes(LATER)
+    (PYTHON_SOURCE if python else SOURCE).check(data, (), notes)
+    return notes.ignored
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a source file, for editors."""
+    schema = SOURCE.json()
+    _allow_later(schema, SOURCE)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A source of Fyke",
+        **schema,
+        "$defs": {"selector": SELECTOR.json(), "steps": steps_schema()},
+    }
+
+
+def _allow_later(schema: dict[str, Any], section: Section) -> None:
+    properties = schema["properties"]
+    for (name, key), effect in LATER.items():
+        if name == section.name and effect == NO_EFFECT:
+            properties[key] = {"description": f"({NO_EFFECT})"}
+    for name, part in section.keys.items():
+        if isinstance(part.shape, Section):
+            _allow_later(properties[name], part.shape)

@@ -1,0 +1,222 @@
+"""A source made from a file: the pure reading of list pages and details.
+
+Keeps P2 at its first step: every row becomes an entry or a refused entry, never nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fyke.errors import UsageError
+from fyke.model import (
+    ColumnType,
+    DetailPage,
+    Entry,
+    Fields,
+    Listing,
+    ListPage,
+    Outcome,
+    RefusedEntry,
+    Request,
+    Response,
+)
+from fyke.policy.identity import content_hash, fingerprint, key_of
+from fyke.policy.politeness import lane_of
+from fyke.sources.document import Document
+from fyke.sources.faults import Misfit, StepFailed
+from fyke.sources.markup import sane, squeeze
+from fyke.sources.nodes import Context, raw_of, stored_value, text_of
+from fyke.sources.plan import FieldReading, Plan
+from fyke.sources.rows import MOST_ROWS
+from fyke.sources.timestamps import epoch_ms
+
+LONGEST_RAW: Final = 2_000
+
+
+class Refused(Exception):
+    """A row that becomes no entry; the text is the reason."""
+
+
+class FileSource:
+    """A `ports.Source` that follows a compiled plan. Methods are pure and safe to call from threads."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.resolved = plan.resolved
+        self.schedule, self.connect, self.checks, self.fetch = plan.schedule, plan.connect, plan.checks, plan.fetch
+        self.list_fields = tuple(field.name for field in plan.fields)
+        self.compared = plan.compared
+        self.paged = plan.requests.paged
+        self.steps = len(plan.steps)
+        self._dated = plan.types.get("published") is ColumnType.DATETIME
+        self._list_compared = tuple(name for name in self.list_fields if name in set(plan.compared))
+
+    def listings(self) -> list[Listing]:
+        return list(self.plan.listings)
+
+    def list_request(self, listing: Listing, cursor: dict[str, Any] | None) -> Request:
+        return self.plan.requests.make(listing.values, cursor)
+
+    def detail_request(self, step: int, fields: Fields) -> Request:
+        return self.plan.steps[step].request.make(fields)
+
+    def read_page(self, listing: Listing, response: Response, cursor: dict[str, Any] | None) -> ListPage:
+        document = Document(response.text, response.url)
+        context = self.plan.context(document, listing.values, {})
+        try:
+            if not document.text.strip():
+                raise Misfit("the answer is empty")
+            rows = self.find_rows(listing, response, context)
+            if len(rows) > MOST_ROWS:
+                raise Misfit(f"the page has more than {MOST_ROWS:,} rows")
+            page = ListPage(Outcome.OK, blank=not rows)
+            for position, row in enumerate(rows):
+                self._read_row(page, position, row, context)
+            context.row, context.fields = None, {}
+            page.next, page.last_by_hint = self.plan.requests.following(context, cursor)
+        except Misfit as error:
+            return ListPage(Outcome.MISFIT, str(error))
+        except StepFailed as error:
+            return ListPage(Outcome.ERROR, str(error))
+        return page
+
+    def find_rows(self, listing: Listing, response: Response, context: Context) -> list[Any]:
+        """The page's rows, before anything is read in them.
+
+        Raises:
+            Misfit: the page has no place for rows.
+        """
+        if self.plan.rows is None:
+            raise Misfit("the source does not say where rows are")
+        return self.plan.rows.read(context.document)
+
+    def read_fields(self, row: Any, context: Context) -> None:
+        """Read the row's fields into the context.
+
+        Raises:
+            StepFailed: a step raised.
+        """
+        for field in self.plan.fields:
+            value = field.read(context)
+            if value is not None:
+                context.fields[field.name] = value
+
+    def pinned(self, row: Any, context: Context) -> bool:
+        return self.plan.rows is not None and self.plan.rows.is_pinned(row, context)
+
+    def _read_row(self, page: ListPage, position: int, row: Any, context: Context) -> None:
+        context.row, context.fields = row, {}
+        try:
+            page.entries.append(self._entry(position, row, context))
+        except (Refused, StepFailed, Misfit, UsageError, RecursionError) as error:
+            raw = squeeze(sane(raw_of(row, context.document)))
+            text = squeeze(sane(text_of(row) or "")) or raw
+            print_of = fingerprint(text.encode())
+            page.refused.append(RefusedEntry(position, str(error), raw[:LONGEST_RAW], print_of))
+
+    def _entry(self, position: int, row: Any, context: Context) -> Entry:
+        if row is None:
+            raise Refused("the row is null")
+        self.read_fields(row, context)
+        fields = context.fields
+        missing = [field.name for field in self.plan.fields if field.required and field.name not in fields]
+        if missing:
+            raise Refused(f"the required field '{missing[0]}' has no value")
+        url, lane = self._address(fields)
+        published = fields.get("published")
+        return Entry(
+            position=position,
+            key=self._key(context),
+            fields=fields,
+            hash=content_hash(self._comparable(fields), self._list_compared),
+            url=url,
+            lane=lane,
+            pinned=self.pinned(row, context),
+            published_at=epoch_ms(published) if published and self._dated else None,
+        )
+
+    def _address(self, fields: Fields) -> tuple[str, str]:
+        if not self.plan.steps:
+            return str(fields.get("url") or ""), ""
+        try:
+            url = self.plan.steps[0].request.make(fields).url
+            return url, lane_of(url)
+        except UsageError as error:
+            raise Refused(f"no address: {error}") from error
+
+    def _key(self, context: Context) -> str:
+        value = self.plan.key.read("identity.key", context)
+        text = text_of(value)
+        if text is None or not text.strip():
+            raise Refused("no key: the fields of `identity.key` have no value")
+        try:
+            return key_of(text)
+        except ValueError as error:
+            raise Refused(f"no key: {error}") from error
+
+    def read_detail(self, step: int, response: Response, fields: Fields) -> DetailPage:
+        plan = self.plan.steps[step]
+        document = Document(response.text, response.url)
+        if not document.text.strip():
+            return DetailPage(Outcome.EMPTY, "the page is empty")
+        context = self.plan.context(document, {}, dict(fields))
+        try:
+            lack = plan.ready.lack(context) if plan.ready else None
+            if lack:
+                return DetailPage(Outcome.MISFIT, lack)
+            found = self.read_step(step, response, context)
+        except Misfit as error:
+            return DetailPage(Outcome.MISFIT, str(error))
+        except (StepFailed, RecursionError) as error:
+            return DetailPage(Outcome.ERROR, str(error))
+        return _judged(plan.fields, found)
+
+    def read_step(self, step: int, response: Response, context: Context) -> Fields:
+        """The fields of one hop that have a value.
+
+        Raises:
+            StepFailed, Misfit: a step raised; the page is of another kind.
+        """
+        found: Fields = {}
+        for field in self.plan.steps[step].fields:
+            value = field.read(context)
+            if value is not None:
+                found[field.name] = context.fields[field.name] = value
+        return found
+
+    def record(self, entry: Fields, detail: Fields) -> tuple[Fields, bytes, dict[str, bool]]:
+        merged = entry | {name: value for name, value in detail.items() if value is not None}
+        stored: Fields = {}
+        filled: dict[str, bool] = {}
+        for column in self.resolved.columns:
+            value = stored_value(merged.get(column.name), column.type, self.plan.zone)
+            if value is not None:
+                stored[column.name] = value
+            if column.expected:
+                filled[column.name] = value is not None
+        return stored, content_hash(self._comparable(stored), self.compared), filled
+
+    def _comparable(self, fields: Fields) -> Mapping[str, Any]:
+        """The fields with the noise of `updates.ignore` taken out of their texts."""
+        if not self.plan.ignore:
+            return fields
+        found = {}
+        for name, value in fields.items():
+            if isinstance(value, str):
+                for pattern in self.plan.ignore:
+                    value = pattern.sub("", value)  # noqa: PLW2901
+            found[name] = value
+        return found
+
+
+def _judged(fields: tuple[FieldReading, ...], found: Fields) -> DetailPage:
+    """Whether a page that was read may be stored."""
+    missing = [field.name for field in fields if field.required and field.name not in found]
+    if missing:
+        names = ", ".join(f"'{name}'" for name in missing)
+        return DetailPage(Outcome.MISFIT, f"no value for the required {names}", found, missing)
+    if not found and any(field.expected for field in fields):
+        expected = [field.name for field in fields if field.expected]
+        return DetailPage(Outcome.MISFIT, "not one field of the page has a value", found, expected)
+    return DetailPage(Outcome.OK, fields=found)
