@@ -2,8 +2,8 @@
 
 Pure: the lister brings each page and what the ledger knows of its keys; `Walk` is the state, written with each page
 as the checkpoint. A walk is `complete` only when it connected to what this listing showed before, or the first time
-reached
-`start`; all else is a gap, and a suspicious walk covers nothing.
+reached `start`, and a second look found that nothing slipped past; all else is a gap, and a suspicious walk covers
+nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fyke.model import Coverage, Entry, ListPage, PassEnd, PassState, Standing
+from fyke.policy.suspicion import Signs, count_refused, forget_page, measure, suspicion
 
 DAY_MS = 86_400_000
 MOST_LOOKS = 3
-MOST_FIRST_ANCHORS = 200
+NOBODY_KNOWS = Standing(known=False, anchor=False)
 
 
 class Step(StrEnum):
@@ -44,48 +45,48 @@ class Rules(Struct, frozen=True):
 
 
 class Walk(Struct):
-    """The state of a walk. Keys are kept for the whole walk: at most `max_pages` pages of rows."""
+    """The state of a walk. A round is the walk itself (look 0) or one second look (1-3).
 
-    page: int = 0  # pages of this look that were committed
+    Keys are kept for two rounds: at most `max_pages` pages of rows each.
+    """
+
     look: int = 0
-    deepest: int = 0  # pages of look 0
+    page: int = 0  # pages of this round that were committed
+    asked: int = 0  # the furthest page that any round asked for
     in_row: int = 0
-    connected: bool = False
+    met: int = 0  # the page of this round on which it connected
+    trail: list[str] = []  # the keys of this round in order, down to where it connected; pinned rows are not in it
+    before: list[str] = []  # the trail of the round before
+    pinned: list[str] = []
+    signatures: dict[int, bytes] = {}
+    earlier: dict[int, bytes] = {}  # the signatures of the round before
+    last_keys: list[str] = []
+    last_at: int | None = None
     floor: int | None = None
     again: bool = False
-    blank_pages: int = 0
-    damaged: str = ""
-    shown: list[str] = []
-    signatures: dict[int, bytes] = {}
-    first_anchors: list[str] = []
-    look_new: int = 0
-    new_seen: int = 0
-    refused: int = 0
-    thin_page: int = 0  # a page with too few rows that is not the last one
-    thin_last: int = 0
-    filled: dict[str, list[int]] = {}  # field -> [with a value, rows]
+    blank_pages: int = 0  # in a row
+    damaged: str = ""  # why this round proves nothing
+    total: int = 0  # rows that the site says it has
+    counted: int = 0  # rows of this round, each page's repeats of earlier pages left out
+    moved: bool = False  # this look has a page that differs from the round before
+    new: int = 0  # rows of this look that nobody knew
+    slipped: bool = False  # some of them stand where they were not just added
+    known_above: bool = False
+    signs: Signs = field(default_factory=Signs)
+    topped: bool = False
     newest_key: str | None = None
     newest_at: int | None = None
     oldest_key: str | None = None
     oldest_at: int | None = None
-    first_page_rows: int = 0
-    entries: int = 0
-    last_keys: list[str] = []
 
 
 class Move(Struct, frozen=True):
-    """What comes next; `end` is set when the step is END."""
+    """What comes next; `end` is set when the step is END. `number` and `look`: which page of which round this was."""
 
     step: Step
     end: PassEnd | None = None
-
-
-def encode(walk: Walk) -> bytes:
-    return msgspec.json.encode(walk)
-
-
-def decode(data: bytes) -> Walk:
-    return msgspec.json.decode(data, type=Walk)
+    number: int = 0
+    look: int = 0
 
 
 def needed_anchors(rules: Rules, coverage: Coverage) -> int:
@@ -106,148 +107,177 @@ def advance(
     now: int,
     refused_new: int,
 ) -> Move:
-    """Take one page into the walk and say what comes next. `refused_new`: refused rows that no person has accepted."""
-    has_next = page.next is not None and rules.paged and page.last_by_hint is not True
-    if page.blank and not page.entries and not page.refused:
-        return _blank(walk, page, rules, coverage, has_next=has_next)
-    walk.again = False
-    if walk.blank_pages and not walk.damaged:
-        walk.damaged = f"page {walk.page} came back blank and rows follow it"
-    walk.blank_pages = 0
-    walk.page += 1
+    """Take one page into the walk and say what comes next.
+
+    Args:
+        standing: what the ledger knew of the page's keys before this page was written.
+        refused_new: refused rows that no person has accepted.
+    """
+    number, look = walk.page + 1, walk.look
     rows = [entry for entry in page.entries if not entry.pinned]
-    repeated = _repeats(walk, rows)
-    walk.last_keys = [entry.key for entry in page.entries][:500]
-    if walk.look:
-        return _look(walk, rows, standing, rules, coverage, has_next=has_next)
-    walk.deepest = walk.page
-    walk.refused += refused_new
-    _measure(walk, page, rules, coverage)
-    _take_rows(walk, page, rows, standing, rules, coverage, now=now)
-    if repeated is not None:
-        if page.last_by_hint is True:
-            return _end_of_list(walk, rules, coverage)
-        return _finish(walk, rules, coverage, gap=f"page {walk.page} shows the same rows as page {repeated}")
-    return _after_page(walk, rows, rules, coverage, has_next=has_next)
-
-
-def _after_page(walk: Walk, rows: Sequence[Entry], rules: Rules, coverage: Coverage, *, has_next: bool) -> Move:
-    if not rules.all:
-        if coverage.anchors == 0 and _start_reached(walk, rows, rules):
-            return _second_look(walk, rules, coverage)
-        if walk.connected and _below_floor(walk, rows):
-            return _second_look(walk, rules, coverage)
-    if not has_next:
-        return _end_of_list(walk, rules, coverage)
-    if walk.page >= rules.max_pages:
-        if walk.connected and not rules.all:
-            return _second_look(walk, rules, coverage)
-        return _finish(
-            walk, rules, coverage, gap=f"pages.max ({rules.max_pages}) was reached before the walk connected"
-        )
-    return Move(Step.NEXT)
+    # Some sites show their pinned rows on every page, also on those past the end.
+    no_rows = not rows and not page.refused and (not page.entries or _shown_pinned(walk, page))
+    if no_rows:
+        move = _blank(walk, page, rules, coverage)
+    else:
+        count_refused(walk.signs, refused_new)
+        move = _rows(walk, page, rows, standing, rules, coverage, now)
+    return replace(move, number=number, look=look)
 
 
 def ended_by_status(walk: Walk, rules: Rules, coverage: Coverage) -> Move:
     """404 or 410 on a page after the first: the end of the pages."""
-    if walk.look:
-        return _after_look(walk, rules, coverage)
-    return _end_of_list(walk, rules, coverage)
+    walk.asked = max(walk.asked, walk.page + 1)
+    return _ended(walk, rules, coverage)
 
 
 def unchanged(walk: Walk) -> Move:
     """304 on page one: nothing has changed since the last complete walk."""
-    return Move(
-        Step.END, PassEnd(state=PassState.COMPLETE, note="the list has not changed since the last complete walk")
-    )
+    note = "the list has not changed since the last complete walk"
+    return Move(Step.END, PassEnd(state=PassState.COMPLETE, note=note))
 
 
-def resumes(walk: Walk, keys: Sequence[str]) -> bool:
-    """Whether the re-read page shares a key with what it showed before; else the walk starts at page one."""
-    return not walk.last_keys or bool(set(walk.last_keys) & set(keys))
+def resumes(walk: Walk, entries: Sequence[Entry]) -> bool:
+    """Whether the re-read page shares a row with what it showed before; else the walk starts at page one.
+
+    Pinned rows stand on every page and prove nothing.
+    """
+    return not walk.last_keys or not {entry.key for entry in entries if not entry.pinned}.isdisjoint(walk.last_keys)
 
 
 def step_back(walk: Walk) -> Walk:
     """The state with which the last committed page is read once more after a pause of the walk."""
+    walk.signatures.pop(walk.page, None)
+    forget_page(walk.signs, walk.page)
     walk.page = max(walk.page - 1, 0)
-    walk.signatures.pop(walk.page + 1, None)
     return walk
 
 
-def _blank(walk: Walk, page: ListPage, rules: Rules, coverage: Coverage, *, has_next: bool) -> Move:
-    if not walk.again and walk.blank_pages == 0:
-        walk.again = True
-        return Move(Step.AGAIN)
-    walk.again = False
-    walk.blank_pages += 1
-    walk.page += 1
-    if walk.blank_pages == 1 and has_next and walk.page < rules.max_pages:
-        return Move(Step.NEXT)
-    if page.last_by_hint is False:
-        return _finish(
-            walk, rules, coverage, gap=f"page {walk.page} is blank, and the site says that more pages follow"
-        )
-    if walk.look:
-        return _after_look(walk, rules, coverage)
-    return _end_of_list(walk, rules, coverage)
+def _shown_pinned(walk: Walk, page: ListPage) -> bool:
+    return walk.page > 0 and all(entry.key in walk.pinned for entry in page.entries)
 
 
-def _repeats(walk: Walk, rows: Sequence[Entry]) -> int | None:
-    """The number of an earlier page of this look that showed just these rows."""
-    if not rows:
-        return None
-    signature = blake2b("\n".join(entry.key for entry in rows).encode("utf-8", "replace"), digest_size=8).digest()
-    earlier = next((n for n, known in walk.signatures.items() if known == signature and n != walk.page), None)
-    walk.signatures[walk.page] = signature
-    return earlier
-
-
-def _measure(walk: Walk, page: ListPage, rules: Rules, coverage: Coverage) -> None:
-    walk.entries += len(page.entries)
-    if walk.page == 1:
-        walk.first_page_rows = len(page.entries)
-    if walk.thin_last and not walk.thin_page:
-        walk.thin_page = walk.thin_last  # a page with rows follows it, so it was not the last one
-    walk.thin_last = walk.page if rules.rows_min is not None and len(page.entries) < rules.rows_min else 0
-    if walk.thin_last == 1 and coverage.usual_rows >= (rules.rows_min or 0):
-        walk.thin_page = 1
-    for name in rules.coverage:
-        counts = walk.filled.setdefault(name, [0, 0])
-        for entry in page.entries:
-            if name in entry.fields:
-                counts[0] += entry.fields[name] not in (None, "")
-                counts[1] += 1
-
-
-def _take_rows(
+def _rows(
     walk: Walk,
     page: ListPage,
     rows: Sequence[Entry],
     standing: Mapping[str, Standing],
     rules: Rules,
     coverage: Coverage,
-    *,
+    now: int,
+) -> Move:
+    if walk.blank_pages and not walk.damaged:
+        walk.damaged = f"page {walk.page} came back blank and rows follow it"
+    walk.again, walk.blank_pages = False, 0
+    walk.page += 1
+    walk.asked = max(walk.asked, walk.page)
+    repeated = _repeats(walk, rows)
+    if not walk.look and repeated is None:
+        shown = {*walk.trail, *walk.pinned}
+        usual, least = coverage.usual_rows, rules.coverage
+        measure(walk.signs, page, walk.page, shown, usual_rows=usual, rows_min=rules.rows_min, coverage=least)
+    _take_rows(walk, page, standing, rules, coverage, now)
+    walk.last_keys = [entry.key for entry in rows][:500]
+    if page.total_hint is not None:
+        walk.total = page.total_hint
+    if _far_enough(walk, rows, rules, coverage):
+        return _conclude(walk, rules, coverage)
+    if repeated is not None:
+        doubt = f"page {walk.page} shows the same rows as page {repeated}"
+        return _ended(walk, rules, coverage, "" if page.last_by_hint is True else doubt)
+    if page.next is None or not rules.paged or page.last_by_hint is True:
+        return _ended(walk, rules, coverage)
+    if walk.page < rules.max_pages:
+        return Move(Step.NEXT)
+    if walk.met and not rules.all:
+        return _conclude(walk, rules, coverage)
+    return _conclude(walk, rules, coverage, f"pages.max ({rules.max_pages}) was reached before the walk connected")
+
+
+def _far_enough(walk: Walk, rows: Sequence[Entry], rules: Rules, coverage: Coverage) -> bool:
+    """Whether this round need not read on: it connected, reached `start`, or shows that nothing has moved."""
+    if walk.look and not walk.moved and walk.page >= max(walk.earlier, default=0):
+        return True
+    if rules.all:
+        return False
+    if coverage.anchors == 0:
+        return _start_reached(rows, rules)
+    return bool(walk.met) and (bool(walk.look) or _below_floor(walk, rows))
+
+
+def _blank(walk: Walk, page: ListPage, rules: Rules, coverage: Coverage) -> Move:
+    """A page without rows ends the list only if a second read and the next page are empty too (README 5)."""
+    if not walk.again and walk.blank_pages == 0:
+        walk.again = True
+        walk.asked = max(walk.asked, walk.page + 1)
+        return Move(Step.AGAIN)
+    walk.again = False
+    walk.blank_pages += 1
+    walk.page += 1
+    walk.asked = max(walk.asked, walk.page)
+    if walk.page == 1 and not walk.look:
+        walk.signs.blank_first = coverage.usual_rows > 0
+    has_next = page.next is not None and rules.paged and page.last_by_hint is not True
+    if walk.blank_pages == 1 and has_next:
+        return Move(Step.NEXT)
+    doubt = ""
+    if page.last_by_hint is False:
+        doubt = f"page {walk.page} is blank, and the site says that more pages follow"
+    elif walk.total > walk.counted:
+        doubt = f"page {walk.page} is blank after {walk.counted} rows, and the site says that it has {walk.total}"
+    return _ended(walk, rules, coverage, doubt)
+
+
+def _repeats(walk: Walk, rows: Sequence[Entry]) -> int | None:
+    """The number of an earlier page of this round that showed just these rows."""
+    if not rows:
+        return None
+    signature = blake2b("\n".join(entry.key for entry in rows).encode("utf-8", "replace"), digest_size=8).digest()
+    earlier = next((n for n, known in walk.signatures.items() if known == signature and n != walk.page), None)
+    walk.signatures[walk.page] = signature
+    walk.moved = walk.moved or signature != walk.earlier.get(walk.page)
+    return earlier
+
+
+def _take_rows(
+    walk: Walk,
+    page: ListPage,
+    standing: Mapping[str, Standing],
+    rules: Rules,
+    coverage: Coverage,
     now: int,
 ) -> None:
-    shown, needed = set(walk.shown), needed_anchors(rules, coverage)
+    shown, needed = {*walk.trail, *walk.pinned}, needed_anchors(rules, coverage)
+    walk.counted += len(page.refused) + sum(entry.key not in shown for entry in page.entries)
     for entry in page.entries:
         if entry.key in shown:
             continue
         shown.add(entry.key)
-        walk.shown.append(entry.key)
         if entry.pinned:
+            walk.pinned.append(entry.key)
             continue
         _edge(walk, entry, now)
-        if not (known := standing.get(entry.key, Standing(known=False, anchor=False))).anchor:
-            walk.new_seen += not known.known
-            walk.in_row = 0
+        if walk.met and not rules.all:
             continue
-        walk.in_row += 1
-        if not walk.connected and len(walk.first_anchors) < MOST_FIRST_ANCHORS:
-            walk.first_anchors.append(entry.key)
-        if walk.in_row >= needed and not walk.connected:
-            walk.connected = True
-            walk.floor = None if entry.published_at is None else entry.published_at - rules.lookback
+        walk.trail.append(entry.key)
+        known = standing.get(entry.key, NOBODY_KNOWS)
+        if walk.look:
+            _look_at(walk, known)
+        walk.in_row = walk.in_row + 1 if known.anchor else 0
+        if walk.in_row >= needed and not walk.met:
+            walk.met = walk.page
+            walk.floor = walk.last_at - rules.lookback if rules.lookback and walk.last_at is not None else None
+    # A page of nothing but new rows may have hidden some of them behind it.
+    walk.slipped = walk.slipped or (walk.new > 0 and not walk.known_above)
+
+
+def _look_at(walk: Walk, known: Standing) -> None:
+    """New rows on top came since; a new row below known ones, or on a later page, was there and slipped past."""
+    if known.known:
+        walk.known_above = True
+        return
+    walk.new += 1
+    walk.slipped = walk.slipped or walk.known_above or walk.page > 1
 
 
 def _edge(walk: Walk, entry: Entry, now: int) -> None:
@@ -255,15 +285,20 @@ def _edge(walk: Walk, entry: Entry, now: int) -> None:
     at = entry.published_at
     if at is not None and at > now + DAY_MS:
         return
-    if walk.newest_key is None:
-        walk.newest_key = entry.key
+    if not walk.topped:
+        walk.topped, walk.newest_key = True, entry.key
+    if at is not None:
+        walk.last_at = at
+        walk.newest_at = at if walk.newest_at is None else max(walk.newest_at, at)
+    # Rows after a lost page lie beyond the hole.
+    if walk.look or (walk.damaged and walk.oldest_key is not None):
+        return
     walk.oldest_key = entry.key
     if at is not None:
-        walk.newest_at = at if walk.newest_at is None else max(walk.newest_at, at)
         walk.oldest_at = at if walk.oldest_at is None else min(walk.oldest_at, at)
 
 
-def _start_reached(walk: Walk, rows: Sequence[Entry], rules: Rules) -> bool:
+def _start_reached(rows: Sequence[Entry], rules: Rules) -> bool:
     if rules.start == "page":
         return True
     dated = [entry.published_at for entry in rows if entry.published_at is not None]
@@ -271,98 +306,80 @@ def _start_reached(walk: Walk, rows: Sequence[Entry], rules: Rules) -> bool:
 
 
 def _below_floor(walk: Walk, rows: Sequence[Entry]) -> bool:
-    """Whether the walk has read `lookback` further than where it connected; undated rows cannot tell, so they do not
+    """Whether the walk has read `lookback` further than where it connected; undated rows cannot tell and do not
     hold it.
     """
-    if walk.floor is None:
-        return True
     dated = [entry.published_at for entry in rows if entry.published_at is not None]
-    return not dated or min(dated) <= walk.floor
+    return walk.floor is None or not dated or dated[-1] <= walk.floor
 
 
-def _end_of_list(walk: Walk, rules: Rules, coverage: Coverage) -> Move:
-    """The site shows no further page: complete for a first walk, for `connect: all` and for a walk that connected."""
-    if walk.entries == 0:
+def _ended(walk: Walk, rules: Rules, coverage: Coverage, doubt: str = "") -> Move:
+    """The site shows no further page. `doubt`: what says that there should be more."""
+    if walk.signs.entries == 0:
         if coverage.usual_rows:
             return _end(walk, PassState.SUSPICIOUS, f"the list has no entries; usual are {coverage.usual_rows}")
-        return _finish(walk, rules, coverage, note="the list is empty")
-    if coverage.anchors and not walk.connected and not rules.all:
-        return _finish(walk, rules, coverage, gap="the pages ended before the walk met what this listing showed before")
-    return _second_look(walk, rules, coverage)
+        return _finish(walk, rules, coverage, gap=doubt, note="the list is empty")
+    if walk.met and not rules.all:
+        return _conclude(walk, rules, coverage)
+    # The whole list was read, and half of it in a row is as good a tie as it can give.
+    tied = walk.in_row >= max(1, (len(walk.trail) + 1) // 2)
+    if not doubt and coverage.anchors and not tied and not rules.all:
+        doubt = "the pages ended before the walk met what this listing showed before"
+    return _conclude(walk, rules, coverage, doubt)
 
 
-def _second_look(walk: Walk, rules: Rules, coverage: Coverage) -> Move:
-    """Rows move while we read: page one again to this pass's first anchors. One page is one moment and needs no
-    look.
+def _conclude(walk: Walk, rules: Rules, coverage: Coverage, problem: str = "") -> Move:
+    """A round is over. `problem`: why it does not prove that the list was read down to what was covered before.
+
+    Rows move while we read: one that is taken off the list moves those below it to pages that were read already. So a
+    walk of several pages is repeated until a look shows the rows of the round before in their order, and nothing new.
     """
-    if walk.deepest <= 1 or walk.damaged:
-        return _finish(walk, rules, coverage)
-    return _begin_look(walk)
+    problem = problem or walk.damaged
+    if walk.look == 0:
+        # One page is one moment, and what it shows has no place to slip to.
+        page = walk.met if walk.met and not rules.all else walk.asked
+        return _finish(walk, rules, coverage, gap=problem) if problem or page <= 1 else _begin_look(walk)
+    kept = set(walk.before)
+    steady = walk.new == 0 and [key for key in walk.trail if key in kept] == walk.before
+    if problem or not steady:
+        if walk.look < MOST_LOOKS:
+            return _begin_look(walk)
+        if not problem and walk.slipped:
+            problem = f"rows still moved during look {walk.look}: some may have slipped past it"
+    return _finish(walk, rules, coverage, gap=problem)
 
 
 def _begin_look(walk: Walk) -> Move:
+    walk.before, walk.trail, walk.earlier, walk.signatures = walk.trail, [], walk.signatures, {}
     walk.look += 1
-    walk.page, walk.look_new, walk.blank_pages, walk.again = 0, 0, 0, False
-    walk.signatures = {}
+    walk.page = walk.in_row = walk.met = walk.blank_pages = walk.counted = walk.new = walk.signs.refused = 0
+    walk.again = walk.moved = walk.slipped = walk.known_above = walk.topped = False
+    walk.damaged = ""
     return Move(Step.FIRST)
-
-
-def _look(
-    walk: Walk,
-    rows: Sequence[Entry],
-    standing: Mapping[str, Standing],
-    rules: Rules,
-    coverage: Coverage,
-    *,
-    has_next: bool,
-) -> Move:
-    shown, anchors = set(walk.shown), set(walk.first_anchors)
-    met = False
-    for entry in rows:
-        if entry.key not in shown:
-            walk.shown.append(entry.key)
-            walk.look_new += not standing.get(entry.key, Standing(known=False, anchor=False)).known
-        met = met or entry.key in anchors
-    if met or not has_next or walk.page >= walk.deepest:
-        return _after_look(walk, rules, coverage)
-    return Move(Step.NEXT)
-
-
-def _after_look(walk: Walk, rules: Rules, coverage: Coverage) -> Move:
-    if walk.look_new and walk.look < MOST_LOOKS:
-        return _begin_look(walk)
-    return _finish(walk, rules, coverage)
 
 
 def _finish(walk: Walk, rules: Rules, coverage: Coverage, *, gap: str = "", note: str = "") -> Move:
     """The checks come first: a suspicious walk covers nothing, whatever it connected to."""
-    if walk.refused:
-        return _end(walk, PassState.SUSPICIOUS, f"{walk.refused} row(s) were refused")
-    if walk.thin_page:
-        return _end(walk, PassState.SUSPICIOUS, f"page {walk.thin_page} has fewer than {rules.rows_min} rows")
-    for name, least in rules.coverage.items():
-        filled, rows = walk.filled.get(name, [0, 0])
-        if rows and filled / rows < least:
-            share = f"{filled} of {rows} rows have '{name}' ({filled / rows:.0%}), at least {least:.0%} were to have it"
-            return _end(walk, PassState.SUSPICIOUS, share)
-    if gap or walk.damaged:
-        return _end(walk, PassState.GAP, gap or walk.damaged)
+    why = suspicion(walk.signs, usual_rows=coverage.usual_rows, rows_min=rules.rows_min, coverage=rules.coverage)
+    if why:
+        return _end(walk, PassState.SUSPICIOUS, why, connected=not gap)
+    if gap:
+        return _end(walk, PassState.GAP, gap)
     if not note and coverage.anchors == 0 and rules.start == "page" and rules.paged and not rules.all:
         note = "no `start` is given: the first walk read page one only"
-    return _end(walk, PassState.COMPLETE, "", note)
+    return _end(walk, PassState.COMPLETE, "", note, connected=True)
 
 
-def _end(walk: Walk, state: PassState, reason: str, note: str = "") -> Move:
-    return Move(
-        Step.END,
-        PassEnd(
-            state=state,
-            reason=reason,
-            note=note,
-            newest_key=walk.newest_key,
-            newest_at=walk.newest_at,
-            oldest_key=walk.oldest_key,
-            oldest_at=walk.oldest_at,
-            first_page_rows=walk.first_page_rows,
-        ),
+def _end(walk: Walk, state: PassState, reason: str, note: str = "", *, connected: bool = False) -> Move:
+    end = PassEnd(
+        state=state,
+        reason=reason,
+        note=note,
+        newest_key=walk.newest_key,
+        newest_at=walk.newest_at,
+        oldest_key=walk.oldest_key,
+        oldest_at=walk.oldest_at,
+        first_page_rows=walk.signs.first_page_rows,
+        connected=connected,
     )
+    return Move(Step.END, end)

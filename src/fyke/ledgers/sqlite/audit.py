@@ -10,15 +10,16 @@ import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from fyke.db.errors import translate
 from fyke.db.sqlite import open_connection
-from fyke.db.typed import TypedTable, decode_table, quoted
+from fyke.db.typed import FLOAT_DIGITS, TypedTable, bind, decode_table, quoted
 from fyke.ledgers.sqlite.access import Statements
 from fyke.ledgers.sqlite.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
-from fyke.model import AuditReport, AuditSource
+from fyke.model import AuditReport, AuditSource, ColumnType
 
 # A page is written before its items are offered: what is younger than this is on its way.
 GRACE_MS = 3_000
@@ -78,6 +79,7 @@ TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored",
 TALLY = f"SELECT source_id, {', '.join(TALLY_NAMES)} FROM tally"
 
 _decode = msgspec.json.Decoder().decode
+_TEXTS = (ColumnType.TEXT, ColumnType.DATETIME)
 
 
 class AuditStatements(Statements):
@@ -285,11 +287,27 @@ def _place(pass_id: int, seq: int) -> str:
     return f"pass {pass_id}, page {seq}"
 
 
-def _equal(table: TypedTable, content: str, cells: list[object]) -> bool:
+def _equal(table: TypedTable, content: str, cells: list[Any]) -> bool:
+    """Whether the row's cells are what the commit would bind for this content."""
     try:
-        return table.bind(_decode(content)) == cells
+        record = _decode(content)
+        return all(
+            _same(name, kind, record.get(name), cell) for (name, kind), cell in zip(table.columns, cells, strict=True)
+        )
     except (ValueError, AttributeError):  # the version itself is damaged
         return False
+
+
+def _same(name: str, kind: ColumnType, value: Any, cell: Any) -> bool:
+    # Short cuts for what nearly all cells are; `bind` has the last word, and costs ten times as much.
+    if value is None or cell is None:
+        return value is cell
+    if kind in _TEXTS and type(value) is str:
+        return bool(value == cell)
+    # Of so few digits a number is never kept as text.
+    if kind is ColumnType.NUMBER and str(cell) == value and len(value) < FLOAT_DIGITS and type(cell) is not str:
+        return True
+    return bool(bind(name, kind, value) == cell)
 
 
 def _wrong(state: str, pending: int, head: int, number: int, has_head: int, flag: int) -> Iterator[Kind]:

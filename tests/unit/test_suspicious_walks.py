@@ -1,0 +1,43 @@
+"""A suspicious walk says whether it had met the known rows, for a person who accepts it (P5)."""
+
+from fyke.model import Coverage, Entry, ListPage, Outcome, PassEnd, PassState, RefusedEntry, Standing
+from fyke.policy.coverage import Rules, Walk, advance
+
+KNOWN = Coverage(stretches=1, anchors=2, usual_rows=2)
+RULES = Rules(known=1)
+REFUSED = RefusedEntry(9, "no link", "banner", b"f")
+
+
+def end_of(keys: str, anchors: str = "", *, refused: bool = True, coverage: Coverage = KNOWN) -> PassEnd:
+    page = ListPage(
+        Outcome.OK,
+        entries=[Entry(at, key, {}, b"") for at, key in enumerate(keys)],
+        refused=[REFUSED] if refused else [],
+        blank=not keys and not refused,
+    )
+    standing = {key: Standing(known=True, anchor=True) for key in anchors}
+    walk = Walk()
+    move = advance(walk, page, standing, RULES, coverage, now=0, refused_new=int(refused))
+    while move.end is None:
+        move = advance(walk, page, standing, RULES, coverage, now=0, refused_new=0)
+    return move.end
+
+
+def test_a_refused_row_does_not_hide_that_the_walk_met_what_was_known() -> None:
+    found = end_of("xa", "a")
+    assert (found.state, found.connected) == (PassState.SUSPICIOUS, True)
+
+
+def test_a_walk_that_met_nothing_known_does_not_connect_by_being_accepted() -> None:
+    found = end_of("xy")
+    assert (found.state, found.connected) == (PassState.SUSPICIOUS, False)
+
+
+def test_an_empty_list_where_rows_were_usual_hides_nothing_once_accepted() -> None:
+    found = end_of("", refused=False)
+    assert (found.state, found.connected) == (PassState.SUSPICIOUS, True)
+
+
+def test_a_first_walk_reaches_its_start_whatever_was_refused() -> None:
+    found = end_of("xy", coverage=Coverage())
+    assert (found.state, found.connected) == (PassState.SUSPICIOUS, True)
