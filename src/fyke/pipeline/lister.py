@@ -193,7 +193,7 @@ class _Walker:
             page, response = await self._read()
             if self._reread:
                 self._reread = False
-                if not resumes(self._walk, [entry.key for entry in page.entries]):
+                if not resumes(self._walk, page.entries):
                     # Rows were withdrawn meanwhile and the pages have shifted: only page one is sure.
                     self._walk, self._cursor = Walk(), None
                     continue
@@ -211,12 +211,18 @@ class _Walker:
     async def _read(self) -> tuple[ListPage, Response]:
         first = self._cursor is None
         request = self._source.list_request(self._lease.listing, self._cursor)
-        if first and self._walk.page == 0 and self._walk.look == 0 and not self._walk.again:
+        fresh = first and self._walk.page == 0 and self._walk.look == 0 and not self._walk.again
+        # Where the order of a list says nothing, page one says nothing of the others.
+        if fresh and not (self._rules.all and self._rules.paged):
             request = self._conditional(request)
         try:
             response = await self._requests.send(request)
         except FetchFailed as error:
             gone = outcome_of(error) in (Outcome.NOT_FOUND, Outcome.GONE)
+            if gone and self._reread:
+                # So many rows were withdrawn that the page to go on from is gone.
+                self._walk, self._cursor, self._reread = Walk(), None, False
+                return await self._read()
             if gone and not first:
                 move = ended_by_status(self._walk, self._rules, self._lease.coverage)
                 if move.step is Step.END:
@@ -260,8 +266,8 @@ class _Walker:
         )
         kept = Checkpoint(walk, None if move.step is Step.FIRST else self._cursor, page.next, self._requests.starts)
         commit = PageCommit(
-            number=walk.page,
-            look=walk.look,
+            number=move.number,
+            look=move.look,
             url=response.url,
             read_at=response.started_at,
             entries=page.entries,

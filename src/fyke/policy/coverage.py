@@ -173,7 +173,7 @@ def _rows(
     walk.asked = max(walk.asked, walk.page)
     repeated = _repeats(walk, rows)
     if not walk.look and repeated is None:
-        shown = {*walk.trail, *walk.pinned}
+        shown = {*walk.trail, *walk.pinned} if rules.coverage else set()
         usual, least = coverage.usual_rows, rules.coverage
         measure(walk.signs, page, walk.page, shown, usual_rows=usual, rows_min=rules.rows_min, coverage=least)
     _take_rows(walk, page, standing, rules, coverage, now)
