@@ -1,0 +1,135 @@
+"""Coverage: what may be claimed of a listing, and what ends a walk (P5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fyke.model import Coverage, PassState, Standing
+from fyke.testing.ledger_steps import DAY, Book, make_entry, make_source, refusal
+
+
+class CoverageContract:
+    async def test_a_listing_that_was_never_walked_has_no_coverage(self, book: Book) -> None:
+        assert (await book.begin()).coverage == Coverage()
+
+    async def test_a_complete_walk_joins_the_newest_stretch(self, book: Book) -> None:
+        await book.walk("b", "a")
+        assert await book.coverage() == (1, 0, 2, "b")
+        await book.walk("c", "b")
+        assert await book.coverage() == (1, 0, 3, "c")
+
+    async def test_a_first_walk_that_did_not_reach_its_start_leaves_a_hole_below(self, book: Book) -> None:
+        await book.walk("b", "a", state=PassState.GAP, reason="page 2 failed")
+        assert await book.coverage() == (1, 1, 2, "b")
+        (hole,) = await book.ledger.gaps()
+        assert (hole.newer_key, hole.older_key, hole.reason) == ("a", None, "page 2 failed")
+
+    async def test_a_gap_adds_a_hole_and_the_next_walk_joins_above_it(self, book: Book) -> None:
+        await book.walk("b", "a")
+        await book.walk("z", "y", state=PassState.GAP)
+        assert await book.coverage() == (2, 1, 4, "z")
+        (hole,) = await book.ledger.gaps()
+        assert (hole.source_id, hole.listing, hole.newer_key, hole.older_key) == ("gov", "all", "y", "b")
+        await book.walk("zz", "z")
+        assert await book.coverage() == (2, 1, 5, "zz")
+
+    @pytest.mark.parametrize("state", [PassState.SUSPICIOUS, PassState.FAILED, PassState.TIMED_OUT])
+    async def test_a_walk_that_went_wrong_covers_nothing(self, book: Book, state: PassState) -> None:
+        await book.walk("a", state=state)
+        assert await book.coverage() == (0, 0, 0, None)
+        await book.walk("b")
+        assert await book.coverage() == (1, 0, 1, "b")
+        await book.walk("c", state=state)
+        assert await book.coverage() == (1, 0, 1, "b")
+
+    async def test_what_a_broken_walk_showed_is_covered_by_the_next_good_one(self, book: Book) -> None:
+        await book.walk("a", "b", state=PassState.FAILED)
+        await book.walk("b", "a")
+        assert await book.coverage() == (1, 0, 2, "b")
+
+    async def test_an_item_known_for_another_reason_is_no_anchor(self, book: Book) -> None:
+        await book.walk("a", listing="other")
+        lease = await book.begin()
+        await book.show(lease, make_entry("a"), make_entry("b"))
+        found = await book.ledger.recognise(lease.pass_id, ["a", "b", "c"])
+        assert found == {
+            "a": Standing(known=True, anchor=False),
+            "b": Standing(known=True, anchor=False),
+            "c": Standing(known=False, anchor=False),
+        }
+        await book.end(lease, newest="b", oldest="a")
+        lease = await book.begin()
+        assert (await book.ledger.recognise(lease.pass_id, ["a"]))["a"].anchor
+        assert lease.coverage.anchors == 2
+
+    async def test_a_date_after_tomorrow_never_becomes_the_watermark(self, book: Book) -> None:
+        tomorrow = book.clock.now() + DAY
+        await book.walk("b", "a", newest_at=tomorrow, oldest_at=5)
+        assert await book.coverage() == (1, 0, 2, "b")
+        await book.walk("far", "b", newest_at=tomorrow + DAY, oldest_at=5)
+        assert await book.coverage() == (1, 0, 3, "b")
+        await book.walk("far", state=PassState.GAP, newest_at=tomorrow + DAY, oldest_at=tomorrow + DAY)
+        assert (await book.coverage())[:2] == (2, 1)
+        (hole,) = await book.ledger.gaps()
+        assert (hole.newer_key, hole.newer_at) == (None, None)
+
+    async def test_a_list_whose_newest_rows_were_withdrawn_does_not_lower_the_watermark(self, book: Book) -> None:
+        await book.walk("b", "a", newest_at=2_000, oldest_at=1_000)
+        await book.walk("a", newest_at=1_000, oldest_at=1_000)
+        assert await book.coverage() == (1, 0, 2, "b")
+
+    async def test_a_walk_that_was_shown_nothing_covers_nothing_new(self, book: Book) -> None:
+        lease = await book.begin()
+        await book.end(lease)
+        assert await book.coverage() == (0, 0, 0, None)
+        await book.walk("a")
+        await book.end(await book.begin())
+        assert await book.coverage() == (1, 0, 1, "a")
+
+    @pytest.mark.parametrize("state", [PassState.GAP, PassState.SUSPICIOUS, PassState.FAILED, PassState.TIMED_OUT])
+    async def test_validators_are_sent_only_after_a_complete_walk(self, book: Book, state: PassState) -> None:
+        # CRASH-WINDOWS 33
+        lease = await book.begin()
+        await book.show(lease, make_entry("a"))
+        await book.end(lease, state, "a", "a", etag='"1"', last_modified="Mon")
+        lease = await book.begin()
+        assert (lease.etag, lease.last_modified) == ("", "")
+        await book.show(lease, make_entry("a"))
+        await book.end(lease, PassState.COMPLETE, "a", "a", etag='"2"', last_modified="Tue")
+        lease = await book.begin()
+        assert (lease.etag, lease.last_modified) == ('"2"', "Tue")
+
+    async def test_validators_outlive_an_answer_that_nothing_has_changed(self, book: Book) -> None:
+        await book.walk("a", etag='"1"')
+        await book.end(await book.begin())
+        lease = await book.begin()
+        assert lease.etag == '"1"'
+        await book.show(lease, make_entry("a"))
+        await book.end(lease, newest="a", oldest="a")
+        # The page came without one: the old one would say "not modified" of another page.
+        assert (await book.begin()).etag == ""
+
+    async def test_the_usual_rows_are_those_of_the_last_good_page(self, book: Book) -> None:
+        await book.walk("a", first_page_rows=20)
+        await book.walk("a", first_page_rows=3, state=PassState.SUSPICIOUS)
+        assert (await book.begin()).coverage.usual_rows == 20
+        await book.walk("a", first_page_rows=25)
+        assert (await book.begin()).coverage.usual_rows == 25
+
+    async def test_listings_of_one_source_have_each_their_own_coverage(self, book: Book) -> None:
+        await book.walk("a", listing="one")
+        await book.walk("b", listing="two", state=PassState.GAP)
+        assert await book.coverage("one") == (1, 0, 1, "a")
+        assert await book.coverage("two") == (1, 1, 1, "b")
+
+    async def test_sources_of_one_scope_have_each_their_own_coverage(self, book: Book) -> None:
+        await book.ledger.apply_source(make_source("second"))
+        await book.walk("a")
+        assert await book.coverage("all", "second") == (0, 0, 0, None)
+
+    async def test_rows_that_a_person_accepted_come_with_the_lease(self, book: Book) -> None:
+        lease = await book.begin()
+        await book.show(lease, make_entry("a"), refused=[refusal("a bad row", 1)])
+        await book.end(lease, PassState.SUSPICIOUS, "a", "a")
+        await book.ledger.accept_run(lease.run_id, "the site has such rows")
+        assert (await book.begin()).accepted_refusals == {refusal("a bad row").fingerprint}
