@@ -30,6 +30,20 @@ _FEW_TAGS: Final = 2_000
 # Elements that close each other, and those without content, do not nest.
 _FLAT: Final = frozenset(
     (
+        *("p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option", "optgroup", "colgroup"),
+        *("caption", "rp", "rt", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
+        *("source", "track", "wbr"),
+    )
+)
+_FORMATS: Final = 500
+MOST_ATTRIBUTES: Final = 10_000
+LONGEST_NUMBER: Final = 400
+
+# Below so many tags no nesting can take long.
+_FEW_TAGS: Final = 2_000
+# Elements that close each other, and those without content, do not nest.
+_FLAT: Final = frozenset(
+    (
         "p",
         "li",
         "dt",

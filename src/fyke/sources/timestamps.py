@@ -13,8 +13,9 @@ EPOCH_MILLISECONDS: Final = "epoch_ms"
 LONGEST: Final = 500
 
 _MONTH_NAMES: Final = (
-    ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
-)  # fmt: skip
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _MONTHS: Final = MappingProxyType(
     {name: at for at, name in enumerate(_MONTH_NAMES, 1)}
     | {name[:3]: at for at, name in enumerate(_MONTH_NAMES, 1)}
