@@ -50,3 +50,4 @@ class Result(Struct):
     entry_hash: bytes = b""
     evidence: Fields = field(default_factory=dict)
     filled: dict[str, bool] = field(default_factory=dict)
+    hold_ms: int = 0  # the part of delay_ms for which the lane is held; it does not count towards giving up

@@ -117,7 +117,8 @@ class Collector:
         if effect.gave_up:
             outcome, reason = Outcome.GAVE_UP, f"gave up; the last failure was {outcome.value}: {reason}"
         result = self._result(due, outcome, effect.final, starts, started_at)
-        result.reason, result.costs, result.delay_ms = reason, effect.costs, effect.delay_ms
+        result.reason, result.costs = reason, effect.costs
+        result.delay_ms, result.hold_ms = effect.delay_ms, effect.hold_ms
         result.evidence, result.filled, result.entry_hash = dict(proof or {}), dict(filled or {}), due.entry_hash
         return Visited(delivery, result, effect, delivery.task.lane)
 

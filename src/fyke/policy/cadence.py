@@ -7,14 +7,15 @@ elapsed time (Debian cron's rules, as cronsim implements them).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from itertools import islice
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 from msgspec import Struct
 
-from fyke.errors import UsageError
+from fyke.errors import UsageError, nearest
 
 
 class DueSlot(Struct, frozen=True):
@@ -34,18 +35,18 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError(
-            f"unknown time zone '{name}'", field="schedule.timezone", hint="use an IANA name such as Asia/Shanghai"
-        ) from error
+        hint = nearest(name, available_timezones()) or "use an IANA name such as Asia/Shanghai"
+        raise UsageError(f"unknown time zone '{name}'", field="schedule.timezone", hint=hint) from error
 
 
 def check_cron(expression: str) -> None:
-    """Raises UsageError where the expression cannot be read."""
+    """Raises UsageError where the expression cannot be read, or never comes due."""
     try:
-        CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as error:
+        next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
+    except (CronSimError, ValueError, StopIteration) as error:
+        why = "it never comes due" if isinstance(error, StopIteration) else error
         raise UsageError(
-            f"'{expression}' is no cron expression: {error}",
+            f"'{expression}' is no cron expression: {why}",
             field="schedule.cron",
             hint="five fields: minute hour day month weekday, e.g. '0 8 * * *'",
         ) from error
@@ -55,20 +56,10 @@ def _at(ms: int, tz: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(ms / 1000, tz)
 
 
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
 def next_slots(cron: Sequence[str], timezone: str, after: int, count: int) -> list[int]:
     """The next `count` due moments after `after`, over all expressions, each once."""
-    tz, found = zone(timezone), set[int]()
-    for expression in cron:
-        ticks = CronSim(expression, _at(after, tz))
-        for _ in range(count):
-            try:
-                found.add(_ms(next(ticks)))
-            except StopIteration:
-                break
+    tz = zone(timezone)
+    found = {slot for expression in cron for slot in islice(_slots(expression, tz, after), count)}
     return sorted(found)[:count]
 
 
@@ -78,26 +69,32 @@ def due_slot(cron: Sequence[str], timezone: str, after: int, now: int) -> DueSlo
     slots = [slot for expression in cron if (slot := _latest(expression, tz, after, now)) is not None]
     if not slots:
         return None
-    first = next_slots(cron, timezone, after, 1)[0]
-    slot = max(slots)
+    first, slot = next_slots(cron, timezone, after, 1)[0], max(slots)
     return DueSlot(slot, first if first < slot else None, now - slot)
 
 
+def _slots(expression: str, tz: ZoneInfo, after: int) -> Iterator[int]:
+    """The due moments after `after`, each once and in order.
+
+    CronSim starts from wall time: within the repeated hour it gives slots of the first one again, and all the times of
+    the skipped hour are one moment.
+    """
+    last = after
+    for tick in CronSim(expression, _at(after, tz)):
+        moment = round(tick.timestamp() * 1000)
+        if moment > last:
+            last = moment
+            yield moment
+
+
 def _latest(expression: str, tz: ZoneInfo, after: int, now: int) -> int | None:
-    """Walk back two ticks, then forward: only forward iteration knows which of two equal wall times counts."""
-    start_here = after
+    """Walk back some ticks, then forward: only forward iteration knows which of two equal wall times counts."""
     back = CronSim(expression, _at(now, tz) + timedelta(seconds=1), reverse=True)
-    for _ in range(3):
-        try:
-            start_here = _ms(next(back))
-        except StopIteration:
-            start_here = after
-            break
-    start = max(after, start_here - 1000)
+    near = [round(tick.timestamp() * 1000) - 1000 for tick in islice(back, 3)]
+    start = max(after, near[-1]) if len(near) == 3 else after
     latest = None
-    for tick in CronSim(expression, _at(start, tz)):
-        moment = _ms(tick)
-        if moment > now:
+    for slot in _slots(expression, tz, start):
+        if slot > now:
             break
-        latest = moment
-    return latest if latest is not None and latest > after else None
+        latest = slot
+    return latest

@@ -60,7 +60,7 @@ _COSTS: dict[Outcome, Cost] = {
 
 
 class Effect(Struct, frozen=True):
-    """`final` None: try again after `delay_ms`. `hold_ms`: hold the lane that long first. `blocked`: it counts as a
+    """`final` None: try again after `delay_ms`. `hold_ms`: hold the lane for that part of it. `blocked`: it counts as a
     block.
     """
 
@@ -123,5 +123,6 @@ def decide(
     delay = backoff(soft_failures, uniform, limits)
     if retry_after is not None and retry_after > 0:
         hold = min(retry_after, limits.retry_after_cap)
-        return Effect(None, delay_ms=hold, hold_ms=hold)
+        # Never sooner than without the header: a site that says "1 s" for a day is to be given up, too.
+        return Effect(None, delay_ms=max(hold, delay), hold_ms=hold)
     return Effect(None, delay_ms=delay)

@@ -157,7 +157,7 @@ def _attempted(connection: sqlite3.Connection, batch: Batch, visit: Visit, targe
         batch.answers[visit.index] = (Committed.COMMITTED, "told before")
         return True
     soft = 0 if r.costs else 1
-    lost = soft * max(0, r.ended_at - r.started_at + r.delay_ms)
+    lost = soft * max(0, r.ended_at - r.started_at + r.delay_ms - r.hold_ms)
     paused = batch.sources[target.source_id].paused_total
     values = (1 - soft, soft, lost, paused, r.started_at, r.item_id, r.generation)
     if not _hits(connection, ATTEMPTED, values):
