@@ -1,16 +1,29 @@
 """The composition root: settings → objects. The only layer that names concrete classes."""
 
 from fyke.app.run import run_for_ever, run_once_here, run_worker
-from fyke.app.sources import apply_sources, read_sources
+from fyke.app.sources import (
+    apply_folder,
+    apply_sources,
+    find_source,
+    named_sources,
+    pick_sources,
+    read_sources,
+    submitted_entries,
+)
 from fyke.app.stores import Stores, SystemClock, open_stores
 
 __all__ = [
     "Stores",
     "SystemClock",
+    "apply_folder",
     "apply_sources",
+    "find_source",
+    "named_sources",
     "open_stores",
+    "pick_sources",
     "read_sources",
     "run_for_ever",
     "run_once_here",
     "run_worker",
+    "submitted_entries",
 ]

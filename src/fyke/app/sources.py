@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fyke.app.stores import Stores
 from fyke.errors import UsageError, nearest
-from fyke.model import LanePolicy, SourceRow
+from fyke.model import Entry, LanePolicy, SourceRow
 from fyke.policy.politeness import strictest
+from fyke.ports import Source
+from fyke.settings import Settings
 
 if TYPE_CHECKING:
     from fyke.sources.loader import Loaded
@@ -66,3 +69,101 @@ def pick(rows: Sequence[SourceRow], ids: Sequence[str]) -> list[str]:
                 f"source '{wanted}' is paused: {known[wanted].paused_reason}", hint=f"`fyke source resume {wanted}`"
             )
     return list(ids) or [name for name, row in known.items() if row.paused_at is None]
+
+
+# --- What a person names: files and ids ---
+
+
+def pick_sources(settings: Settings, names: Sequence[str]) -> list[Loaded]:
+    """The sources of these files or ids; of the whole folder where none is named.
+
+    Raises:
+        UsageError: the first mistake of a file, or no such source; with the nearest id.
+    """
+    return list(map(_good, named_sources(settings, names)))
+
+
+def find_source(settings: Settings, name: str) -> Source:
+    """The source of one file or id; raises as `pick_sources`."""
+    return _good(named_sources(settings, [name])[0]).source
+
+
+def named_sources(settings: Settings, names: Sequence[str] = ()) -> list[Loaded | UsageError]:
+    """Of each file or id its source, or its first mistake; of each file of the folder where none is named."""
+    from fyke.sources.loader import SUFFIXES, check_folder, load_file
+
+    found: list[Loaded | UsageError] = []
+    folders: dict[Path, tuple[list[Loaded], list[UsageError]]] = {}
+    for name in names or [settings.sources]:
+        path = Path(name)
+        try:
+            if names and path.suffix in SUFFIXES:
+                found.append(load_file(path))
+                continue
+            folder = path.parent if path.suffix == ".py" else Path(settings.sources)
+            if folder not in folders:
+                folders[folder] = check_folder(folder)
+            loaded, faults = folders[folder]
+            found += [_in_folder(folder, name, loaded, faults)] if names else [*loaded, *faults]
+        except UsageError as error:
+            found.append(error)
+    return found
+
+
+def submitted_entries(row: SourceRow, urls: Sequence[str], fields: Mapping[str, str]) -> list[Entry]:
+    """The entries of addresses that a person submits to an applied source."""
+    from fyke.sources.compile import compile_text
+    from fyke.sources.submitted import submitted_entry
+
+    source = compile_text(row.source.text)
+    return [submitted_entry(source, position, url, fields) for position, url in enumerate(urls)]
+
+
+def _good(one: Loaded | UsageError) -> Loaded:
+    if isinstance(one, UsageError):
+        raise one
+    return one
+
+
+def _in_folder(folder: Path, name: str, loaded: list[Loaded], faults: list[UsageError]) -> Loaded:
+    """The source of an id, or of a Python file; a broken file of that name says what is wrong with it."""
+    for one in loaded:
+        if name in (one.source.resolved.id, str(one.path)):
+            return one
+    for fault in faults:
+        if fault.file and name in (Path(fault.file).stem, fault.file):
+            raise fault
+    ids = [one.source.resolved.id for one in loaded]
+    hint = nearest(name, ids) or (f"there are {', '.join(ids[:10])}" if ids else "there is none")
+    raise UsageError(f"there is no source {name!r} in {folder}", hint=hint)
+
+
+async def apply_folder(stores: Stores, ids: Sequence[str] = (), *, strict: bool) -> None:
+    """Write the folder's sources (or those of `ids`) into the ledger; what was applied before goes on without its file.
+
+    `strict` False: a broken file keeps neither the others from running nor its own last good text.
+
+    Raises:
+        UsageError: a broken file (`strict`), or no source at all.
+    """
+    settings = stores.settings
+    known = {row.source.id for row in await stores.ledger.sources()}
+    found = named_sources(settings)
+    loaded = {one.source.resolved.id: one for one in found if not isinstance(one, UsageError)}
+    broken = [one for one in found if isinstance(one, UsageError)]
+    # Another source's mistake is no reason to refuse those that were asked for.
+    needless = ids and all(name in loaded or name in known for name in ids)
+    no_folder = not loaded and known and not await asyncio.to_thread(Path(settings.sources).is_dir)
+    if broken and strict and not needless and not no_folder:
+        raise broken[0]
+    for fault in broken:
+        log.error("%s", fault)
+    if not loaded and not known:
+        raise UsageError(f"there is no source in {settings.sources}", hint="put a source file there, or `fyke demo`")
+    chosen = [one for name, one in loaded.items() if not ids or name in ids]
+    for one in chosen:
+        for warning in one.warnings:
+            log.warning("%s", warning)
+    for name, change in await apply_sources(stores, chosen):
+        if change != "unchanged":
+            log.info("source %s: %s", name, change)

@@ -14,7 +14,7 @@ import typer
 from fyke.cli.flags import APP, FLAGS, Ledger, Sources, Values, Verbs, remember
 from fyke.settings import Loaded, load_settings
 
-_OWN_OPTIONS: Final = {"ledger": Ledger, "sources": Sources, "values": Values}
+_OWN_OPTIONS: Final = {"flag_ledger": Ledger, "flag_sources": Sources, "flag_set": Values}
 _OPTIONS_LAST: Final = inspect.Parameter.KEYWORD_ONLY
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def _called(function: Callable[..., Any], *, as_default: bool) -> Callable[..., 
 
     def call(context: typer.Context, **given: Any) -> None:
         if wants_settings:
-            remember(context, given.pop("ledger"), given.pop("sources"), given.pop("values"))
+            remember(context, *(given.pop(name) for name in _OWN_OPTIONS))
         if as_default and context.invoked_subcommand is not None:
             return
         settings = [load_settings(Path.cwd(), os.environ, context.meta.get(FLAGS))] if wants_settings else []
