@@ -72,7 +72,7 @@ class BudgetContract:
         await frontier.configure([site.policy for site in sites.values()])
         await frontier.offer([item(ref, random.choice("abc")) for ref in range(400)])
         crew = Crew(handles, harness, sites, random)
-        for _ in range(400):
+        for _ in range(600):
             await crew.step()
             in_flight = crew.in_flight()
             for lane, site in sites.items():
@@ -89,7 +89,7 @@ class Crew:
     def __init__(self, handles: list[Frontier], harness: FrontierHarness, sites: dict[str, Site], random: Random):
         self._handles, self._harness, self._sites, self._random = handles, harness, sites, random
         self._held: list[Delivery] = []
-        self._begun: set[int] = set()
+        self._begun: set[tuple[str, int]] = set()
         self._permits: dict[str, set[str]] = {}
 
     async def step(self) -> None:
@@ -115,11 +115,11 @@ class Crew:
         self._held.extend(taken)
 
     async def _begin(self, frontier: Frontier) -> None:
-        waiting = [one for one in self._held if id(one) not in self._begun]
+        waiting = [one for one in self._held if (one.task.key, one.token) not in self._begun]
         chosen = self._random.sample(waiting, min(len(waiting), self._random.randint(1, 3)))
         for delivery, started in zip(chosen, await frontier.begin(chosen), strict=True):
             if not started.lost:
-                self._begun.add(id(delivery))
+                self._begun.add((delivery.task.key, delivery.token))
                 self._sites[delivery.task.lane].arrivals.append(self._harness.now() + started.wait_ms)
 
     async def _permit(self, frontier: Frontier) -> None:
