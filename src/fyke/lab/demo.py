@@ -49,13 +49,14 @@ id: demo
 title: 演示站 (the lab's announcement site)
 schedule: {{cron: ["0 8 * * *"], timezone: Asia/Shanghai}}
 fetch:
-  politeness: {{delay: 0s, jitter: 0s, concurrency: 16}}   # only because the site is ours: the default is 1.2 s, 2
-  at once timeout: {{connect: 2s, read: 3s, total: 6s}}
-  private_addresses: allow                              # the site runs on this machine
+  # Only because the site is ours; the default is 1.2 s apart, two at a time.
+  politeness: {{delay: 0s, jitter: 0s, concurrency: 16}}
+  timeout: {{connect: 2s, read: 3s, total: 6s}}
+  private_addresses: allow  # the site runs on this machine
 listing:
   request: {{url: "{url}/list/{{page}}"}}
   pages: {{number: {{first: index.html, then: "index_{{n}}.html", from: 2}}}}
-  rows: {{in: ul.list, css: "> li", pinned: {{css: "li.top"}}}}
+  rows: {{in: ul.list, css: "> li", pinned: "li.top"}}
   fields:
     url: {{css: "a::attr(href)", then: [absolute_url]}}
     title: {{css: "a::attr(title)"}}
@@ -168,6 +169,8 @@ async def _collect(folder: Path, stores: Stores, tell: Callable[[str], None], *,
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if process.returncode not in (0, 1):
+        raise UsageError(f"`fyke run --once` ended with {process.returncode}", file=str(folder / "run.log"))
     return killed
 
 
