@@ -3,5 +3,6 @@
 from fyke.fetchers.encoding import Decoded, decode
 from fyke.fetchers.faults import mask
 from fyke.fetchers.http import USER_AGENT, HttpFetcher
+from fyke.fetchers.robots import AGENT, RobotsRules
 
-__all__ = ["USER_AGENT", "Decoded", "HttpFetcher", "decode", "mask"]
+__all__ = ["AGENT", "USER_AGENT", "Decoded", "HttpFetcher", "RobotsRules", "decode", "mask"]

@@ -30,6 +30,7 @@ REPLAY_HEADER: Final = "X-Fyke-Replay-Url"
 # Shorter than the servers' (5 s with many): a connection that they close while we take it up would fail the request.
 KEEP_ALIVE_S: Final = 4.0
 NAMES_KEPT_S: Final = 60
+TIMEOUTS_KEPT: Final = 100
 HEADER_LINE: Final = 16 * 1024
 HEADER_FIELD: Final = 32 * 1024
 HEADER_COUNT: Final = 200
@@ -61,6 +62,7 @@ class HttpFetcher:
         self._headers = CIMultiDict(
             {"User-Agent": user_agent or USER_AGENT, "Accept": "text/html,*/*;q=0.8", "Accept-Encoding": ACCEPTED}
         )
+        self._timeouts: dict[tuple[int, int, float], aiohttp.ClientTimeout] = {}
         # Two, so that no connection to a non-public address is taken up by a request that may not have it.
         self._public: aiohttp.ClientSession | None = None
         self._any: aiohttp.ClientSession | None = None
@@ -68,18 +70,16 @@ class HttpFetcher:
     async def fetch(self, request: Request, policy: FetchPolicy, gate: Gate) -> Response:
         started_at, begun = self._clock.now(), self._clock.monotonic()
         progress = Progress()
+        sent_at = begun
         trail: Trail | None = None
         try:
             trail = Trail(first_hop(request, policy, self._headers))
-            waited = 0.0
-            while True:
-                left = policy.total_timeout / 1000 - (self._clock.monotonic() - begun - waited)
-                answer = await self._send(trail, policy, left, progress)
-                if answer is not None:
-                    break
-                before = self._clock.monotonic()
+            left = policy.total_timeout / 1000
+            while (answer := await self._send(trail, policy, left, progress)) is None:
+                # What the gate takes is politeness, not slowness of the site.
+                left -= self._clock.monotonic() - sent_at
                 await gate.admit(trail.hop.text)
-                waited += self._clock.monotonic() - before
+                sent_at = self._clock.monotonic()
         except FetchFailed as failed:
             failed.evidence = _evidence(request, trail, progress) | failed.evidence
             raise
@@ -161,7 +161,6 @@ class HttpFetcher:
             elif credentials:
                 headers = headers.copy()
                 headers["Proxy-Authorization"] = credentials
-        connect = policy.connect_timeout / 1000
         direct = proxy is None and self._replay is None
         return await self._session(public=direct and not policy.private_addresses).request(
             hop.method,
@@ -172,14 +171,20 @@ class HttpFetcher:
             allow_redirects=False,
             proxy=proxy,
             proxy_headers=proxy_headers,
-            timeout=aiohttp.ClientTimeout(
-                total=left,
-                connect=connect,
-                sock_connect=connect,
-                sock_read=policy.read_timeout / 1000,
-                ceil_threshold=float("inf"),
-            ),
+            timeout=self._timeout(policy, left),
         )
+
+    def _timeout(self, policy: FetchPolicy, left: float) -> aiohttp.ClientTimeout:
+        key = (policy.connect_timeout, policy.read_timeout, left)
+        found = self._timeouts.get(key)
+        if found is None:
+            connect, read = policy.connect_timeout / 1000, policy.read_timeout / 1000
+            found = aiohttp.ClientTimeout(
+                total=left, connect=connect, sock_connect=connect, sock_read=read, ceil_threshold=float("inf")
+            )
+            if left == policy.total_timeout / 1000 and len(self._timeouts) < TIMEOUTS_KEPT:
+                self._timeouts[key] = found
+        return found
 
     def _session(self, *, public: bool) -> aiohttp.ClientSession:
         session = self._public if public else self._any

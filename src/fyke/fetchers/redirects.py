@@ -53,10 +53,11 @@ def first_hop(request: Request, policy: FetchPolicy, defaults: CIMultiDict[str])
         raise FetchFailed(Outcome.ERROR, f"the body of the request cannot be written: {error}") from None
     if request.headers:
         headers.update(request.headers)
-    for name, value in headers.items():
-        # A lone surrogate would go out as something else.
-        if not value.isascii() and not _is_text(value):
-            raise FetchFailed(Outcome.ERROR, f"the header {name} cannot be written: {value!r}")
+    if request.headers or policy.headers:
+        for name, value in headers.items():
+            # A lone surrogate would go out as something else.
+            if not value.isascii() and not _is_text(value):
+                raise FetchFailed(Outcome.ERROR, f"the header {name} cannot be written: {value!r}")
     text = str(url if url.user is None else url.with_user(None))
     return Hop(url, text, request.method.upper(), headers, body)
 
