@@ -1,14 +1,22 @@
 """The SQLite ledger keeps the contract of the desk; its own limits and its plans on large ledgers."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from fyke.db.migrate import upgrade
 from fyke.db.sqlite import SqliteDatabase, open_connection
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.errors import UsageError
+from fyke.ledgers.sqlite import SqliteLedger, audit
+from fyke.ledgers.sqlite.desk import COUNTS
+from fyke.ledgers.sqlite.forget import BY_KEY
 from fyke.testing.clock import FakeClock
 from fyke.testing.desk_contract import DeskContract
+from fyke.testing.desk_setting import everything
+from fyke.testing.desk_steps import Steps
 
 
 @pytest.fixture
@@ -16,15 +24,26 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file to copy: migrating takes longer than most of these tests."""
+    path = tmp_path_factory.mktemp("empty") / "fyke.db"
+    connection = open_connection(path)
+    connection.execute("BEGIN IMMEDIATE")
+    upgrade(connection)
+    connection.execute("COMMIT")
+    connection.close()
+    return path
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "fyke.db"
+def path(tmp_path: Path, empty_ledger: Path) -> Path:
+    return Path(shutil.copy(empty_ledger, tmp_path / "fyke.db"))
 
 
 @pytest.fixture
 async def ledger(path: Path, clock: FakeClock) -> AsyncIterator[SqliteLedger]:
     found = SqliteLedger(SqliteDatabase(path), clock)
-    await found.migrate()
     yield found
     await found.close()
 
@@ -39,5 +58,63 @@ def damage(path: Path) -> Callable[[str], Awaitable[None]]:
     return run
 
 
+def contents(files: tuple[Path, ...]) -> list[bytes]:
+    return [file.read_bytes() for file in files]
+
+
+async def filled(ledger: SqliteLedger, clock: FakeClock) -> None:
+    steps = Steps(ledger, clock)
+    await steps.source()
+    await everything(steps)
+
+
 class TestDeskOfSqlite(DeskContract):
-    pass
+    """The contract, and what only a file can show."""
+
+    async def test_an_audit_keeps_nobody_waiting(self, ledger: SqliteLedger, clock: FakeClock, path: Path) -> None:
+        """Reads and writes go on beside it, and it counts one snapshot."""
+        steps = Steps(ledger, clock)
+        await steps.source("plain", detail=False, scope="plain", table="plain_notices")
+        await steps.listed(*(f"{number:05}" for number in range(3_000)), source="plain", detail=False)
+        counting = asyncio.create_task(ledger.audit())
+        await steps.listed("late", source="plain", detail=False)
+        assert (await ledger.counts())[0].listed == 3_001
+        report = await counting
+        assert report.listed in (3_000, 3_001)
+        assert report.balanced
+
+    async def test_an_audit_changes_nothing(self, ledger: SqliteLedger, clock: FakeClock, path: Path) -> None:
+        await filled(ledger, clock)
+        files = (path, path.with_name("fyke.db-wal"))
+        before = await asyncio.to_thread(contents, files)
+        await ledger.audit({"i4711"})
+        assert await asyncio.to_thread(contents, files) == before
+
+    async def test_a_ledger_that_was_moved_away_is_not_audited(
+        self, ledger: SqliteLedger, damage: Callable[[str], Awaitable[None]]
+    ) -> None:
+        await damage("INSERT INTO meta VALUES ('moved_to', 'postgresql://elsewhere')")
+        with pytest.raises(UsageError, match="moved to"):
+            await ledger.audit()
+
+    def test_no_statement_of_the_audit_reads_a_table_once_for_each_row_of_another(self, path: Path) -> None:
+        connection = open_connection(path)
+        for statement in (audit.SIGHTINGS, audit.ITEMS, audit.REFUSED_WRONG, audit.VERSIONS_ALONE, audit.LETTERS_ALONE):
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+            assert len([step for step in plan if step.startswith("SCAN")]) == 1, plan
+            assert not any("AUTOMATIC" in step or "TEMP B-TREE" in step for step in plan), plan
+        connection.close()
+
+    def test_a_few_keys_are_forgotten_without_reading_all_sightings(self, path: Path) -> None:
+        connection = open_connection(path)
+        connection.execute("CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, scope TEXT, key TEXT)")
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {BY_KEY}")]
+        assert plan[-1] == "SEARCH g USING PRIMARY KEY (listing_id=? AND key=?)", plan
+        connection.close()
+
+    def test_the_oldest_open_item_is_found_without_reading_all_open_ones(self, path: Path) -> None:
+        connection = open_connection(path)
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {COUNTS}")]
+        assert any("SEARCH i USING INDEX item_open (source_id=?)" in step for step in plan), plan
+        assert sum("TEMP B-TREE" in step for step in plan) <= 1, plan  # the sources by name
+        connection.close()

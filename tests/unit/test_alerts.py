@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from fyke.alerts import Alerter, AlertFailed
 from fyke.alerts.webhook import backoff
-from fyke.errors import UsageError
+from fyke.errors import TransientError, UsageError
 from fyke.model import Event
 
 SECRET = "S3cr3t-m4rk"
@@ -111,7 +111,7 @@ async def test_one_post_tells_each_group_with_count_and_times(
     book.add("suspicious", "20 entries usual, 0 found", usual=20, found=0)
     book.add("dead", "notice 7 died", group="dead", key="7")
     book.add("dead", "notice 8 died", group="dead", key="8")
-    assert await Alerter(book, url, clock).run_once() == 3
+    assert await Alerter(book, url, clock).tell() == 3
     (message,) = hook.taken
     assert message["text"].splitlines() == [
         "[suspicious] ggzy: 20 entries usual, 0 found",
@@ -134,15 +134,15 @@ async def test_a_flood_after_the_first_event_is_told_once_at_the_end_of_its_wind
 ) -> None:
     alerter = Alerter(book, url, clock)
     book.add("blocked", "first")
-    assert await alerter.run_once() == 1
+    assert await alerter.tell() == 1
     for number in range(250):
         book.add("blocked", f"again {number}")
     book.add("gap", "a hole")
     clock.time = 29.999
-    assert await alerter.run_once() == 1, "another group does not wait for this one's window"
+    assert await alerter.tell() == 1, "another group does not wait for this one's window"
     assert book.cursors == {"alerts": 1}, "held events are not passed over by the cursor"
     clock.time = 30.0
-    assert await alerter.run_once() == 250
+    assert await alerter.tell() == 250
     assert [[event["count"] for event in message["events"]] for message in hook.taken] == [[1], [1], [250]]
     assert book.cursors == {"alerts": 252}
 
@@ -153,7 +153,7 @@ async def test_sources_and_kinds_are_not_mixed_in_one_group(
     book.add("gap", "a", source="one")
     book.add("gap", "b", source="two")
     book.add("held", "c", source="two")
-    await Alerter(book, url, clock).run_once()
+    await Alerter(book, url, clock).tell()
     assert [event["message"] for event in hook.taken[0]["events"]] == ["a", "b", "c"]
 
 
@@ -165,10 +165,10 @@ async def test_the_cursor_stays_when_the_other_side_does_not_take_it(
     book.add("gap", "a hole")
     alerter = Alerter(book, url, clock)
     with pytest.raises(AlertFailed, match=f"answered {status}"):
-        await alerter.run_once()
+        await alerter.tell()
     assert book.cursors == {}
     assert hook.taken == []
-    assert await alerter.run_once() == 1
+    assert await alerter.tell() == 1
     assert book.cursors == {"alerts": 1}
 
 
@@ -176,10 +176,10 @@ async def test_a_death_before_the_cursor_moved_tells_again_and_after_it_does_not
     book: Book, clock: MovedClock, hook: Hook, url: str
 ) -> None:
     book.add("gap", "a hole")
-    await Alerter(book, url, clock).run_once()
-    assert await Alerter(book, url, clock).run_once() == 0
+    await Alerter(book, url, clock).tell()
+    assert await Alerter(book, url, clock).tell() == 0
     book.cursors.clear()
-    assert await Alerter(book, url, clock).run_once() == 1
+    assert await Alerter(book, url, clock).tell() == 1
     assert len(hook.taken) == 2
 
 
@@ -199,12 +199,29 @@ async def test_an_outage_is_waited_for_with_doubling_pauses_up_to_five_minutes(
     assert "answered 503" in caplog.text
 
 
+async def test_a_call_within_the_backoff_asks_nobody_and_says_how_long_to_wait(
+    book: Book, clock: MovedClock, hook: Hook, url: str
+) -> None:
+    hook.statuses = [503, 503]
+    book.add("gap", "a hole")
+    alerter = Alerter(book, url, clock)
+    assert await alerter.run_once() == 2
+    clock.time += 1.5
+    assert await alerter.run_once() == 0.5
+    assert hook.statuses == [503], "one attempt was made"
+    clock.time += 0.5
+    assert await alerter.run_once() == 4
+    clock.time += 4
+    assert await alerter.run_once() == 1
+    assert len(hook.taken) == 1
+
+
 async def test_what_waits_for_its_window_is_told_at_the_stop(
     book: Book, clock: MovedClock, hook: Hook, url: str
 ) -> None:
     alerter = Alerter(book, url, clock, window_ms=10**9)
     book.add("dead", "one")
-    await alerter.run_once()
+    await alerter.tell()
     book.add("dead", "two")
     stop = asyncio.Event()
     stop.set()
@@ -213,13 +230,33 @@ async def test_what_waits_for_its_window_is_told_at_the_stop(
     assert book.cursors == {"alerts": 2}
 
 
+async def test_a_ledger_that_is_away_ends_no_loop(book: Book, clock: MovedClock, hook: Hook, url: str) -> None:
+    class Away(Book):
+        failures = 2
+
+        async def events(self, after: int = 0, limit: int = 100) -> list[Event]:
+            if self.failures:
+                self.failures -= 1
+                raise TransientError("SQLite: the disk is full")
+            return await super().events(after, limit)
+
+    away = Away()
+    away.add("gap", "a hole")
+    stop = asyncio.Event()
+    running = asyncio.create_task(Alerter(away, url, clock).run(stop))
+    await hook.until(1)
+    stop.set()
+    await running
+    assert clock.slept[:2] == [5, 5]
+
+
 async def test_an_answer_that_never_comes_ends_by_the_time_limit(
     book: Book, clock: MovedClock, hook: Hook, url: str
 ) -> None:
     hook.stuck = asyncio.Event()
     book.add("gap", "a hole")
     with pytest.raises(AlertFailed, match="did not answer"):
-        await Alerter(book, url, clock, timeout=0.05).run_once()
+        await Alerter(book, url, clock, timeout=0.05).tell()
     hook.stuck.set()
     assert book.cursors == {}
 
@@ -228,7 +265,7 @@ async def test_no_secret_of_the_address_is_in_an_error(book: Book, clock: MovedC
     book.add("gap", "a hole")
     url = f"http://me:{SECRET}@127.0.0.1:{unused_tcp_port}/{SECRET}?token={SECRET}"
     with pytest.raises(AlertFailed) as caught:
-        await Alerter(book, url, clock).run_once()
+        await Alerter(book, url, clock).tell()
     assert SECRET not in str(caught.value)
     assert f"http://127.0.0.1:{unused_tcp_port}" in str(caught.value)
     assert caught.value.__cause__ is None
@@ -237,7 +274,7 @@ async def test_no_secret_of_the_address_is_in_an_error(book: Book, clock: MovedC
 async def test_a_session_passed_in_is_used_and_left_open(book: Book, clock: MovedClock, hook: Hook, url: str) -> None:
     book.add("gap", "a hole")
     async with aiohttp.ClientSession(headers={"X-Mark": "ours"}) as session:
-        await Alerter(book, url, clock, session=session).run_once()
+        await Alerter(book, url, clock, session=session).tell()
         assert not session.closed
     assert len(hook.taken) == 1
 

@@ -26,6 +26,7 @@ TIMEOUT_S = 10.0
 BACKOFF_FIRST_S = 2.0
 BACKOFF_CAP_S = 300.0
 IDLE_S = 1.0
+LEDGER_AWAY_S = 5.0
 READ_LIMIT = 100
 WAITING_LIMIT = 1_000  # groups held in memory; what is beyond stays in the ledger
 GROUPS_PER_POST = 100
@@ -111,8 +112,31 @@ class Alerter:
         self._cursor = 0
         self._waiting: dict[GroupKey, _Group] = {}
         self._quiet_until: dict[GroupKey, float] = {}
+        self._failures, self._next_try = 0, 0.0
 
-    async def run_once(self, *, flush: bool = False) -> int:
+    async def run_once(self) -> float:
+        """Tell what is due; returns the seconds after which it is worth calling again.
+
+        While the other side fails, calls before the end of the backoff (2 s doubling to 5 min) do nothing.
+
+        Raises:
+            TransientError: from the ledger.
+        """
+        wait = self._next_try - self._clock.monotonic()
+        if wait > 0:
+            return wait
+        try:
+            await self.tell()
+        except AlertFailed as error:
+            self._failures += 1
+            wait = backoff(self._failures)
+            self._next_try = self._clock.monotonic() + wait
+            _log.warning("alerts wait %g s: %s", wait, error)
+            return wait
+        self._failures = 0
+        return IDLE_S
+
+    async def tell(self, *, flush: bool = False) -> int:
         """Read what is new and tell what is due; returns the number of events told.
 
         `flush`: groups whose window has not ended are told too.
@@ -138,20 +162,16 @@ class Alerter:
                 return told
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tell events until `stop` is set, then once more what waits. Outages are waited for, with at most one log
-        line per attempt.
-        """
-        failures = 0
+        """Tell events until `stop` is set, then once more what waits. Outages are waited for."""
         while not stop.is_set():
             try:
-                await self.run_once()
-                failures = 0
+                wait = await self.run_once()
             except TransientError as error:
-                failures += 1
-                _log.warning("alerts wait: %s", error)
-            await self._pause(stop, backoff(failures) if failures else IDLE_S)
+                _log.warning("alerts wait for the ledger: %s", error)
+                wait = LEDGER_AWAY_S
+            await self._pause(stop, wait)
         try:
-            await self.run_once(flush=True)
+            await self.tell(flush=True)
         except TransientError as error:
             _log.warning("alerts are told at the next start: %s", error)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from fyke.model import AuditReport, Finding
 from fyke.pipeline.reconciler import Reconciler
 from fyke.ports import Frontier, Ledger
@@ -25,7 +27,13 @@ async def audit(ledger: Ledger, frontier: Frontier) -> AuditReport:
 
 
 async def repair(ledger: Ledger, frontier: Frontier) -> tuple[list[Finding], AuditReport]:
-    """Mend what can be mended, queue what is not queued, and audit once more."""
+    """Mend what can be mended, bring the frontier in line with the ledger, and audit once more."""
     findings = await ledger.repair(await audit(ledger, frontier))
     await Reconciler(ledger, frontier, grace_ms=0).run_once()
-    return findings, await audit(ledger, frontier)
+    report = await audit(ledger, frontier)
+    left = {(found.kind, found.source_id, found.scope, found.key) for found in report.findings}
+    mended = [
+        replace(found, mended=found.mendable and (found.kind, found.source_id, found.scope, found.key) not in left)
+        for found in findings
+    ]
+    return mended, report

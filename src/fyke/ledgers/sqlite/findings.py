@@ -62,8 +62,9 @@ MESSAGES: dict[Kind, str] = {
     Kind.PAGE_DIFFERS: "the page's entries are not the sum of new, known and refused",
     Kind.HISTORY_MISSING: "an older version of it is missing; the head version is there",
     Kind.TALLY_DIFFERS: "the running counts are not what counting again gives",
-    Kind.UNQUEUED: "it is due, and the frontier does not know it",
-    Kind.TASK_UNKNOWN: "the frontier holds a task of it, and the ledger does not know such an item",
+    # The ledger alone cannot mend these two: the reconciler does, in `fyke run` and in `fyke audit --repair`.
+    Kind.UNQUEUED: "it is due, and the frontier does not know it; the reconciler offers it again",
+    Kind.TASK_UNKNOWN: "the frontier holds a task of it, and the ledger has no such item; the reconciler drops it",
 }
 
 # Why a finding cannot be mended by `--repair`, and what to do instead.
@@ -72,8 +73,6 @@ UNMENDABLE: dict[Kind, str] = {
     Kind.REFUSED_MISSING: "cannot be mended: their text is gone; the next run shows rows that are still on the list",
     Kind.PAGE_DIFFERS: "cannot be mended: nothing says which count is right",
     Kind.HISTORY_MISSING: "cannot be mended: what it said is written nowhere else",
-    Kind.UNQUEUED: "the reconciler of `fyke run` offers it again; nothing is lost",
-    Kind.TASK_UNKNOWN: "the reconciler of `fyke run` drops it; it may be the trace of an item that was forgotten",
 }
 FAULTLESS = {Kind.HISTORY_MISSING, Kind.TALLY_DIFFERS, Kind.UNQUEUED, Kind.TASK_UNKNOWN}
 

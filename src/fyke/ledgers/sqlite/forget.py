@@ -34,9 +34,10 @@ WHERE s.id = (SELECT min(id) FROM source o WHERE o.scope = s.scope)
   AND (:scope = '' OR i.scope = :scope)
   AND (:since IS NULL OR i.opened_at >= :since) AND (:until IS NULL OR i.opened_at < :until)
 """
+# A delete by pairs would use only the first half of the primary key; this join uses all of it.
 BY_KEY = """
-(listing_id, key) IN (SELECT l.id, f.key FROM temp.forgotten f CROSS JOIN source s ON s.scope = f.scope
-  CROSS JOIN listing l ON l.source_id = s.id)
+SELECT g.listing_id, g.key FROM temp.forgotten f CROSS JOIN source s ON s.scope = f.scope
+CROSS JOIN listing l ON l.source_id = s.id CROSS JOIN sighting g ON g.listing_id = l.id AND g.key = f.key
 """
 BY_ITEM = "item_id IN (SELECT id FROM temp.forgotten)"
 
@@ -70,24 +71,33 @@ def _forget(connection: sqlite3.Connection, values: dict[str, Any], *, remove: b
     if chosen:
         if remove:
             _count_out(connection)
-        for name, condition in _parts(connection, chosen):
+        counts = {"sighting": _sightings(connection, chosen, remove=remove)}
+        for name, condition in _parts(connection):
             counts[name] = _rows(connection, name, condition, remove=remove)
     connection.execute("DROP TABLE temp.forgotten")
     return counts
 
 
-def _parts(connection: sqlite3.Connection, chosen: int) -> list[tuple[str, str]]:
-    """Every table that holds something of an item, and which rows; the items themselves last."""
+def _parts(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """The other tables that hold something of an item, and which rows; the items themselves last."""
     typed = connection.execute(
         "SELECT DISTINCT table_name FROM source WHERE table_name IN (SELECT name FROM typed_table)"
         " AND scope IN (SELECT DISTINCT scope FROM temp.forgotten) ORDER BY table_name"
     )
     return [
-        ("sighting", BY_KEY if chosen <= LOOK_UP_LIMIT else BY_ITEM),
         *((name, BY_ITEM) for name in ("visit", "version", "dead")),
         *((name, "_item_id IN (SELECT id FROM temp.forgotten)") for (name,) in typed.fetchall()),
         ("item", "id IN (SELECT id FROM temp.forgotten)"),
     ]
+
+
+def _sightings(connection: sqlite3.Connection, chosen: int, *, remove: bool) -> int:
+    if chosen > LOOK_UP_LIMIT:
+        return _rows(connection, "sighting", BY_ITEM, remove=remove)
+    pairs = connection.execute(BY_KEY).fetchall()
+    if remove:
+        connection.executemany("DELETE FROM sighting WHERE listing_id = ? AND key = ?", pairs)
+    return len(pairs)
 
 
 def _rows(connection: sqlite3.Connection, table: str, condition: str, *, remove: bool) -> int:

@@ -105,7 +105,11 @@ def recount(connection: sqlite3.Connection) -> None:
 
 
 def _mend_all(connection: sqlite3.Connection, findings: Sequence[Finding], now: int) -> list[Finding]:
-    return [_mend(connection, finding, now) if finding.mendable else finding for finding in findings]
+    # What concerns the frontier is the reconciler's: it stays mendable and not mended here.
+    return [
+        _mend(connection, finding, now) if finding.mendable and finding.kind in MENDS else finding
+        for finding in findings
+    ]
 
 
 def _mend(connection: sqlite3.Connection, finding: Finding, now: int) -> Finding:
