@@ -134,3 +134,12 @@ class AuditContract(DeskSetting):
         (task,) = await steps.listed("a")
         report = await ledger.audit({task.key, "i4711", "p1"})
         assert [(found.kind, found.key) for found in report.findings] == [("task_unknown", "item 4711")]
+
+    async def test_a_lost_page_is_missed_by_its_pass(self, ledger: Ledger, steps: Steps, damage: Damage) -> None:
+        await steps.walk(["a", "b"], ["c"])
+        await damage("DELETE FROM page WHERE number = 2")
+        report = await ledger.audit()
+        found = next(found for found in report.findings if found.kind == "pass_differs")
+        assert (found.key, found.mendable) == ("pass 1", False)
+        assert "3 entries, 2 on its pages" in found.message
+        assert report.unaccounted == 1

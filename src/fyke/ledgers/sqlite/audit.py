@@ -34,6 +34,13 @@ PAGES_WRONG = """
 SELECT p.source_id, g.pass_id, g.seq, g.entries, g.new, g.known, g.refused
 FROM pass p JOIN page g ON g.pass_id = p.id WHERE g.entries != g.new + g.known + g.refused
 """
+PASSES_WRONG = """
+SELECT p.source_id, p.id, p.entries, coalesce(g.entries, 0) FROM pass p LEFT JOIN (
+  SELECT pass_id, sum(entries) AS entries, sum(new) AS new, sum(known) AS known, sum(refused) AS refused
+  FROM page GROUP BY pass_id) g ON g.pass_id = p.id
+WHERE (p.entries, p.new, p.known, p.refused)
+  != (coalesce(g.entries, 0), coalesce(g.new, 0), coalesce(g.known, 0), coalesce(g.refused, 0))
+"""
 REFUSED = """
 SELECT p.source_id, count(*) FROM refused r JOIN pass p ON p.id = r.pass_id GROUP BY p.source_id
 """
@@ -143,6 +150,9 @@ class Audit:
             detail = f"{entries} entries, {new} new, {known} known, {refused} refused"
             count = abs(entries - new - known - refused)
             self._found.place(Kind.PAGE_DIFFERS, source, _place(pass_id, seq), count=count, detail=detail)
+        for source, pass_id, entries, kept in self._connection.execute(PASSES_WRONG):
+            detail = f"{entries} entries, {kept} on its pages"
+            self._found.place(Kind.PASS_DIFFERS, source, f"pass {pass_id}", count=abs(entries - kept), detail=detail)
         self._refused.update(dict(self._connection.execute(REFUSED).fetchall()))
         for source, pass_id, seq, counted, kept in self._connection.execute(REFUSED_WRONG):
             detail = f"{counted} counted, {kept} on record"

@@ -35,6 +35,7 @@ class Kind(StrEnum):
     COLLECTED_PENDING = "collected_pending"
     REFUSED_MISSING = "refused_missing"
     PAGE_DIFFERS = "page_differs"
+    PASS_DIFFERS = "pass_differs"
     # Not counted as unaccounted: no key is on one side only, or another part of Fyke sees to it.
     HISTORY_MISSING = "history_missing"
     TALLY_DIFFERS = "tally_differs"
@@ -60,6 +61,7 @@ MESSAGES: dict[Kind, str] = {
     Kind.COLLECTED_PENDING: "it was collected at this generation, and is marked as due at it",
     Kind.REFUSED_MISSING: "the page counted refused entries that are not on record",
     Kind.PAGE_DIFFERS: "the page's entries are not the sum of new, known and refused",
+    Kind.PASS_DIFFERS: "the pass counted other entries than its pages on record",
     Kind.HISTORY_MISSING: "an older version of it is missing; the head version is there",
     Kind.TALLY_DIFFERS: "the running counts are not what counting again gives",
     # The ledger alone cannot mend these two: the reconciler does, in `fyke run` and in `fyke audit --repair`.
@@ -72,6 +74,7 @@ UNMENDABLE: dict[Kind, str] = {
     Kind.VERSION_WITHOUT_ITEM: "cannot be mended: their key is unknown; read and remove them in table `version`",
     Kind.REFUSED_MISSING: "cannot be mended: their text is gone; the next run shows rows that are still on the list",
     Kind.PAGE_DIFFERS: "cannot be mended: nothing says which count is right",
+    Kind.PASS_DIFFERS: "cannot be mended: nothing says which count is right",
     Kind.HISTORY_MISSING: "cannot be mended: what it said is written nowhere else",
 }
 FAULTLESS = {Kind.HISTORY_MISSING, Kind.TALLY_DIFFERS, Kind.UNQUEUED, Kind.TASK_UNKNOWN}
