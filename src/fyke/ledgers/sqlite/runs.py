@@ -7,6 +7,7 @@ walkers.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -132,7 +133,7 @@ class RunStatements(Statements):
         now = self._clock.now()
         return await self._write(lambda connection: _start(connection, pass_id, worker, now))
 
-    async def recognise(self, pass_id: int, keys: list[str]) -> dict[str, Standing]:
+    async def recognise(self, pass_id: int, keys: Sequence[str]) -> dict[str, Standing]:
         def call(connection: sqlite3.Connection) -> dict[str, Standing]:
             listing, scope = connection.execute(
                 "SELECT p.listing_id, s.scope FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?",
