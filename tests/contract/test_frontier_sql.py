@@ -137,15 +137,17 @@ class TestWorkersOnTheHostsClock:
         handles = [await harness.open() for _ in range(4)]
         await handles[0].configure([LanePolicy("a", gap=100, jitter=10, concurrency=4)])
         await handles[0].offer([item(ref, "a") for ref in range(20)])
-        arrivals: list[int] = []
+        # Each start lies between the two: the transaction that decided it ran after one reading and before the other.
+        starts: list[tuple[int, int]] = []
 
         async def work(number: int) -> None:
             frontier = handles[number]
-            while len(arrivals) < 20:
+            while len(starts) < 20:
                 leased = await frontier.lease(2, LEASE, worker=f"w{number}")
                 for delivery in leased.deliveries:
+                    before = harness.now()
                     (started,) = await frontier.begin([delivery])
-                    arrivals.append(harness.now() + started.wait_ms)
+                    starts.append((before + started.wait_ms, harness.now() + started.wait_ms))
                     await asyncio.sleep(started.wait_ms / 1000)
                     await frontier.ack([delivery])
                 if not leased.deliveries:

@@ -20,6 +20,7 @@ Draw = Callable[[], float]
 
 HORIZON_MS = 1_000
 LANES_A_ROUND = 64
+ROUNDS = 64
 # A worker that waited for its start asks `begin` once more, in case the lane was held meanwhile.
 SAME_START_MS = 100
 FULL_WAIT_MS = 1_000
@@ -37,8 +38,8 @@ class Grant:
     def run(self, connection: sqlite3.Connection) -> list[Delivery]:
         """Best class first; within it the lane that waited longest; within a lane the oldest task."""
         for priority in sql.PRIORITIES:
-            while (room := self.limit - len(self.deliveries)) > 0:
-                values = (priority, self.now, min(room, LANES_A_ROUND))
+            for _ in range(ROUNDS):
+                values = (priority, self.now, min(self.limit - len(self.deliveries), LANES_A_ROUND))
                 lanes = connection.execute(sql.DUE_LANES[self.pool], values).fetchall()
                 if not lanes:
                     break
