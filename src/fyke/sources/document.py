@@ -10,7 +10,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Final
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -18,95 +18,10 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from fyke.sources.faults import Misfit
 from fyke.sources.feeds import FeedEntry, read_feed
 from fyke.sources.labels import Labels
-from fyke.sources.markup import sane
+from fyke.sources.markup import sane, text_of_html
+from fyke.sources.nesting import check_nesting
 
-DEEPEST: Final = 10_000
-MOST_OPEN_FORMATS: Final = 500
-MOST_ATTRIBUTES: Final = 10_000
-LONGEST_NUMBER: Final = 400
-
-# Below so many tags no nesting can take long.
-_FEW_TAGS: Final = 2_000
-# Elements that close each other, and those without content, do not nest.
-_FLAT: Final = frozenset(
-    (
-        *("p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option", "optgroup", "colgroup"),
-        *("caption", "rp", "rt", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
-        *("source", "track", "wbr"),
-    )
-)
-_FORMATS: Final = 500
-MOST_ATTRIBUTES: Final = 10_000
-LONGEST_NUMBER: Final = 400
-
-# Below so many tags no nesting can take long.
-_FEW_TAGS: Final = 2_000
-# Elements that close each other, and those without content, do not nest.
-_FLAT: Final = frozenset(
-    (
-        "p",
-        "li",
-        "dt",
-        "dd",
-        "tr",
-        "td",
-        "th",
-        "thead",
-        "tbody",
-        "tfoot",
-        "option",
-        "optgroup",
-        "colgroup",
-        "caption",
-        "rp",
-        "rt",
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-    )
-)
-_FORMATS: Final = frozenset(
-    ("a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u")
-)
-_EDGES: Final = frozenset(("td", "th", "caption"))
-_ANY_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]*)")
-_GIANT_TAG: Final = re.compile(r"<[a-zA-Z][^<>]{65536,}")
-_QUOTED: Final = re.compile(r"""[^"]*"|'[^']*'""")
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]{0,200}\?>")
-
-
-def check_nesting(html: str) -> None:
-    """Raise a Misfit for markup that is built to hold a parser: its work grows with the square of the depth."""
-    if html.count("<") > _FEW_TAGS:
-        depth = deepest = formats = 0
-        for tag in _ANY_TAG.finditer(html):
-            name = tag[2].lower()
-            step = -1 if tag[1] else 1
-            if name in _FORMATS:
-                formats = max(0, formats + step)
-                if formats > MOST_OPEN_FORMATS:
-                    raise Misfit(f"more than {MOST_OPEN_FORMATS} formatting elements are open at once")
-            elif name in _EDGES:
-                formats = 0
-            elif name not in _FLAT:
-                depth = max(0, depth + step)
-                deepest = max(deepest, depth)
-        if deepest > DEEPEST:
-            raise Misfit(f"elements are nested more than {DEEPEST:,} deep")
-    for giant in _GIANT_TAG.finditer(html):
-        if len(_QUOTED.sub("", giant[0]).split()) > MOST_ATTRIBUTES:
-            raise Misfit(f"an element has more than {MOST_ATTRIBUTES:,} attributes")
 
 
 def read_number(text: str) -> Decimal:
@@ -136,7 +51,9 @@ class Document:
     def __init__(self, text: str, url: str) -> None:
         self.text = sane(text)
         self.url = url
-        self._labels: dict[int, Labels] = {}
+        self._texts: dict[int, str] = {}
+        self._page_labels: Labels | None = None
+        self._row_labels: Labels | None = None
 
     @cached_property
     def html(self) -> LexborHTMLParser:
@@ -169,14 +86,35 @@ class Document:
                 return base if base.startswith(("http://", "https://")) else self.url
         return self.url
 
-    def labels(self, node: LexborNode | None) -> Labels:
-        """The label/value pairs of a node, or of the whole page; read once."""
-        key = node.mem_id if node is not None else 0
-        found = self._labels.get(key)
+    @cached_property
+    def origin(self) -> str:
+        """Scheme and host of `base`: what an address that begins with one slash is put behind."""
+        parts = urlsplit(self.base)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @cached_property
+    def names_pinned(self) -> bool:
+        """Whether the page has the word 置顶 at all."""
+        return "置顶" in self.text
+
+    def text_of(self, node: LexborNode) -> str:
+        """The text of a node of this page, made once: `ready` and fields often ask for the same one."""
+        if node.parser is not self.html:
+            return text_of_html(node.inner_html or "")
+        found = self._texts.get(node.mem_id)
         if found is None:
-            root = node if node is not None else self.html.root
-            found = self._labels[key] = Labels(root)
+            found = self._texts[node.mem_id] = text_of_html(node.inner_html or "")
         return found
+
+    def labels(self, node: LexborNode | None) -> Labels:
+        """The label/value pairs of a row, or of the whole page; read once while the row is the same."""
+        if node is None:
+            if self._page_labels is None:
+                self._page_labels = Labels(self.html.root)
+            return self._page_labels
+        if self._row_labels is None or self._row_labels.root is not node:
+            self._row_labels = Labels(node)
+        return self._row_labels
 
 
 def parse_tree(html: str) -> etree._Element:

@@ -9,6 +9,7 @@ from datetime import tzinfo
 from typing import Any
 
 from lxml import etree
+from selectolax.lexbor import LexborNode
 
 from fyke.model import ColumnType, FetchPolicy, Listing, ResolvedSource
 from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
@@ -39,6 +40,8 @@ class FieldReading:
         if self.reading is None:
             return None
         value = self.reading.read(self.name, context)
+        if isinstance(value, LexborNode):
+            value = context.document.text_of(value)
         return None if value is None else stored_value(value, self.type, context.zone)
 
 
@@ -69,7 +72,8 @@ class Ready:
         if found is None or found is False:
             return f"not ready: {self.text!r} is not on the page"
         if self.least:
-            length = len(text_of(found) or "")
+            text = context.document.text_of(found) if isinstance(found, LexborNode) else text_of(found)
+            length = len(text or "")
             if length < self.least:
                 return f"not ready: {self.text!r} has {length} characters, fewer than {self.least}"
         return None

@@ -16,7 +16,6 @@ from fyke.sources.selectors import Css, XPath
 from fyke.sources.steps import compile_json
 
 MOST_ROWS: Final = 100_000
-PINNED_WORD: Final = "置顶"
 _PINNED: Final = re.compile(r"^\W{0,3}置顶|[\[【(（<〔]\s*置顶\s*[\]】)）>〕]")
 
 
@@ -57,9 +56,7 @@ class Rows:
     def is_pinned(self, row: Any, context: Context) -> bool:
         """Whether a row stands on top of every page, whatever its age: by `pinned`, or marked 置顶 in its text."""
         if self.pinned is None:
-            if PINNED_WORD not in context.document.text:
-                return False
-            return _PINNED.search(text_of(row) or "") is not None
+            return context.document.names_pinned and _PINNED.search(text_of(row) or "") is not None
         if isinstance(self.pinned, Css):
             node = lexbor_of(row, context.document)
             if node is None:

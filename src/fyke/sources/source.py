@@ -71,8 +71,9 @@ class FileSource:
             if len(rows) > MOST_ROWS:
                 raise Misfit(f"the page has more than {MOST_ROWS:,} rows")
             page = ListPage(Outcome.OK, blank=not rows)
+            lanes: dict[str, str] = {}
             for position, row in enumerate(rows):
-                self._read_row(page, position, row, context)
+                self._read_row(page, position, row, context, lanes)
             context.row, context.fields = None, {}
             page.next, page.last_by_hint = self.plan.requests.following(context, cursor)
         except Misfit as error:
@@ -105,17 +106,17 @@ class FileSource:
     def pinned(self, row: Any, context: Context) -> bool:
         return self.plan.rows is not None and self.plan.rows.is_pinned(row, context)
 
-    def _read_row(self, page: ListPage, position: int, row: Any, context: Context) -> None:
+    def _read_row(self, page: ListPage, position: int, row: Any, context: Context, lanes: dict[str, str]) -> None:
         context.row, context.fields = row, {}
         try:
-            page.entries.append(self._entry(position, row, context))
+            page.entries.append(self._entry(position, row, context, lanes))
         except (Refused, StepFailed, Misfit, UsageError, RecursionError) as error:
             raw = squeeze(sane(raw_of(row, context.document)))
             text = squeeze(sane(text_of(row) or "")) or raw
             print_of = fingerprint(text.encode())
             page.refused.append(RefusedEntry(position, str(error), raw[:LONGEST_RAW], print_of))
 
-    def _entry(self, position: int, row: Any, context: Context) -> Entry:
+    def _entry(self, position: int, row: Any, context: Context, lanes: dict[str, str]) -> Entry:
         if row is None:
             raise Refused("the row is null")
         self.read_fields(row, context)
@@ -123,7 +124,7 @@ class FileSource:
         missing = [field.name for field in self.plan.fields if field.required and field.name not in fields]
         if missing:
             raise Refused(f"the required field '{missing[0]}' has no value")
-        url, lane = self._address(fields)
+        url, lane = self._address(fields, lanes)
         published = fields.get("published")
         return Entry(
             position=position,
@@ -136,12 +137,17 @@ class FileSource:
             published_at=epoch_ms(published) if published and self._dated else None,
         )
 
-    def _address(self, fields: Fields) -> tuple[str, str]:
+    def _address(self, fields: Fields, lanes: dict[str, str]) -> tuple[str, str]:
         if not self.plan.steps:
             return str(fields.get("url") or ""), ""
         try:
             url = self.plan.steps[0].request.make(fields).url
-            return url, lane_of(url)
+            # The rows of a page mostly share a host; the part up to it decides the lane.
+            host = url[: url.find("/", 8) + 1]
+            lane = lanes[host] if host in lanes else lane_of(url)
+            if host:
+                lanes[host] = lane
+            return url, lane
         except UsageError as error:
             raise Refused(f"no address: {error}") from error
 

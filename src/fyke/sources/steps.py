@@ -42,6 +42,8 @@ from fyke.sources.timestamps import AUTO, read_time
 Run: TypeAlias = Callable[[Any, Context], Any]
 
 LONGEST_SEARCHED: Final = 1_000_000
+# As browsers read an address: no line breaks, slashes for backslashes, blanks encoded.
+_UNSAFE: Final = str.maketrans({"\t": None, "\r": None, "\n": None, "\\": "/", " ": "%20"})
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,11 @@ def absolute_url(value: Any, context: Context) -> str | None:
     text = text_of(value)
     if text is None:
         return None
-    text = "".join(char for char in text.strip() if char not in "\t\r\n").replace("\\", "/")
+    text = text.strip().translate(_UNSAFE)
     if not text or text == "#":
         return None
+    if text[0] == "/" and text[1:2] != "/" and "/." not in text:
+        return context.document.origin + text
     try:
         found = urljoin(context.document.base, text)
         parts = urlsplit(found)
@@ -136,7 +140,7 @@ def absolute_url(value: Any, context: Context) -> str | None:
         return None
     if parts.scheme not in ("http", "https") or not parts.netloc:
         return None
-    return found.replace(" ", "%20")
+    return found
 
 
 def _regex(argument: Any, making: Making) -> Run:
