@@ -13,15 +13,17 @@ import random
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
 from fyke.db.errors import is_busy, translate
 
 T = TypeVar("T")
-Call = Callable[[sqlite3.Connection], Any]
+Call: TypeAlias = Callable[[sqlite3.Connection], Any]
+Asked: TypeAlias = "tuple[Call, asyncio.Future[Any]]"
+Answer: TypeAlias = "tuple[asyncio.Future[Any], Any, BaseException | None]"
 
 GROUP_LIMIT = 256
 BUSY_TIMEOUT_MS = 2_000
@@ -65,9 +67,9 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._calls: deque[tuple[Call, asyncio.Future[Any]]] = deque()
-        self._reads: deque[tuple[Call, asyncio.Future[Any]]] = deque()
-        self._wake_writer, self._wake_reader = threading.Semaphore(0), threading.Semaphore(0)
+        # None ends a thread.
+        self._writes: SimpleQueue[Asked | None] = SimpleQueue()
+        self._reads: SimpleQueue[Asked | None] = SimpleQueue()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: list[threading.Thread] = []
@@ -77,11 +79,11 @@ class SqliteDatabase:
 
     async def write(self, call: Callable[[sqlite3.Connection], T]) -> T:
         """Run `call` inside a write transaction; returns after it is on the disk."""
-        return await self._submit(self._calls, self._wake_writer, call)
+        return await self._submit(self._writes, call)
 
     async def read(self, call: Callable[[sqlite3.Connection], T]) -> T:
         """Run `call` inside one read snapshot, beside the writer."""
-        return await self._submit(self._reads, self._wake_reader, call)
+        return await self._submit(self._reads, call)
 
     async def wait(self, timeout: float, since: int) -> None:
         """Return after a commit later than `since`, a value of `version` read before; at the latest after `timeout` s.
@@ -99,8 +101,8 @@ class SqliteDatabase:
     async def close(self) -> None:
         """Finish what was submitted and close the connections."""
         self._closing = True
-        self._wake_writer.release()
-        self._wake_reader.release()
+        self._writes.put(None)
+        self._reads.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join, 30)
         self._threads.clear()
@@ -114,21 +116,15 @@ class SqliteDatabase:
                 self._threads.append(thread)
         return self._changed
 
-    async def _submit(
-        self,
-        queue: deque[tuple[Call, asyncio.Future[Any]]],
-        wake: threading.Semaphore,
-        call: Callable[[sqlite3.Connection], T],
-    ) -> T:
+    async def _submit(self, asked: SimpleQueue[Asked | None], call: Callable[[sqlite3.Connection], T]) -> T:
         self._start()
         if self._closing:
             raise RuntimeError("the database is closed")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        queue.append((call, future))
-        wake.release()
+        asked.put((call, future))
         return await future
 
-    def _answer(self, answers: list[tuple[asyncio.Future[Any], Any, BaseException | None]], wrote: bool) -> None:
+    def _answer(self, answers: list[Answer], wrote: bool) -> None:
         for future, value, error in answers:
             if future.done():
                 continue
@@ -140,7 +136,7 @@ class SqliteDatabase:
             self.version += 1
             self._changed.set()
 
-    def _reply(self, answers: list[tuple[asyncio.Future[Any], Any, BaseException | None]], *, wrote: bool) -> None:
+    def _reply(self, answers: list[Answer], *, wrote: bool) -> None:
         assert self._loop is not None
         # A loop that is gone has nobody left to answer.
         with contextlib.suppress(RuntimeError):
@@ -148,14 +144,20 @@ class SqliteDatabase:
 
     def _write_loop(self) -> None:
         connection: sqlite3.Connection | None = None
-        while True:
-            self._wake_writer.acquire()
-            group: list[tuple[Call, asyncio.Future[Any]]] = []
-            while self._calls and len(group) < GROUP_LIMIT:
-                group.append(self._calls.popleft())
-            if not group:
-                if self._closing and not self._calls:
+        ended = False
+        while not ended:
+            group: list[Asked] = []
+            asked = self._writes.get()
+            while asked is not None:
+                group.append(asked)
+                if len(group) == GROUP_LIMIT:
                     break
+                try:
+                    asked = self._writes.get_nowait()
+                except Empty:
+                    break
+            ended = asked is None
+            if not group:
                 continue
             try:
                 connection = connection or open_connection(self.path)
@@ -166,13 +168,11 @@ class SqliteDatabase:
         if connection is not None:
             connection.close()
 
-    def _transact(
-        self, connection: sqlite3.Connection, group: list[tuple[Call, asyncio.Future[Any]]]
-    ) -> list[tuple[asyncio.Future[Any], Any, BaseException | None]]:
+    def _transact(self, connection: sqlite3.Connection, group: list[Asked]) -> list[Answer]:
         for attempt in range(BUSY_REPEATS):
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                answers = [(future, *self._run(connection, call, alone=len(group) == 1)) for call, future in group]
+                answers = [(future, *self._run(connection, call)) for call, future in group]
                 connection.execute("COMMIT")
             except BaseException as error:
                 # A failed COMMIT (disk full) leaves the transaction open.
@@ -185,7 +185,7 @@ class SqliteDatabase:
                 return answers
         raise AssertionError("unreachable")
 
-    def _run(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> tuple[Any, BaseException | None]:
+    def _run(self, connection: sqlite3.Connection, call: Call) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT call")
         try:
             value = call(connection)
@@ -202,27 +202,33 @@ class SqliteDatabase:
     def _read_loop(self) -> None:
         connection: sqlite3.Connection | None = None
         while True:
-            # One cheap read a second tells of other processes' commits; our own wake `wait` directly.
-            woken = self._wake_reader.acquire(timeout=1.0)
-            if self._reads:
-                call, future = self._reads.popleft()
-                try:
-                    connection = connection or open_connection(self.path)
-                    connection.execute("BEGIN")
-                    try:
-                        value = call(connection)
-                    finally:
-                        if connection.in_transaction:
-                            connection.execute("ROLLBACK")
-                    self._reply([(future, value, None)], wrote=False)
-                except BaseException as error:  # noqa: BLE001 - the waiting caller gets it, whatever it is
-                    self._reply([(future, None, translate(error))], wrote=False)
-            elif self._closing:
+            try:
+                asked = self._reads.get(timeout=1.0)
+            except Empty:
+                # One cheap read a second tells of other processes' commits; our own wake `wait` directly.
+                if connection is not None:
+                    self._look_for_others(connection)
+                continue
+            if asked is None:
                 break
-            elif not woken and connection is not None:
-                version = connection.execute("PRAGMA data_version").fetchone()[0]
-                if version != self._data_version:
-                    self._data_version = version
-                    self._reply([], wrote=True)
+            call, future = asked
+            try:
+                connection = connection or open_connection(self.path)
+                connection.execute("BEGIN")
+                try:
+                    value = call(connection)
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                self._reply([(future, value, None)], wrote=False)
+            except BaseException as error:  # noqa: BLE001 - the waiting caller gets it, whatever it is
+                self._reply([(future, None, translate(error))], wrote=False)
         if connection is not None:
             connection.close()
+
+    def _look_for_others(self, connection: sqlite3.Connection) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._data_version:
+                self._data_version = version
+                self._reply([], wrote=True)
