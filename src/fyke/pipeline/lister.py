@@ -31,7 +31,18 @@ from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.collector import lane_policy
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, outcome_of
 from fyke.pipeline.shelf import SourceShelf
-from fyke.policy.coverage import Move, Rules, Step, Walk, advance, ended_by_status, resumes, step_back, unchanged
+from fyke.policy.coverage import (
+    Move,
+    Rules,
+    Step,
+    Walk,
+    advance,
+    ended_by_status,
+    restarted,
+    resumes,
+    step_back,
+    unchanged,
+)
 from fyke.policy.outcome import Limits, decide
 from fyke.ports import Ledger, Source
 
@@ -180,9 +191,11 @@ class _Walker:
     def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
         lease = self._lease
         fresh = self._sender.clock.now() - lease.checkpoint_at <= RESUME_WITHIN_MS
-        if lease.checkpoint is None or not fresh:
+        if lease.checkpoint is None:
             return Walk(), None, False
         kept = msgspec.json.decode(lease.checkpoint, type=Checkpoint)
+        if not fresh:
+            return restarted(kept.walk), None, False
         if kept.walk.page == 0:
             return kept.walk, kept.cursor, False
         return step_back(kept.walk), kept.cursor, True
@@ -195,7 +208,7 @@ class _Walker:
                 self._reread = False
                 if not resumes(self._walk, page.entries):
                     # Rows were withdrawn meanwhile and the pages have shifted: only page one is sure.
-                    self._walk, self._cursor = Walk(), None
+                    self._walk, self._cursor = restarted(self._walk), None
                     continue
             move = await self._write(page, response)
             if move.step is Step.END:
@@ -221,7 +234,7 @@ class _Walker:
             gone = outcome_of(error) in (Outcome.NOT_FOUND, Outcome.GONE)
             if gone and self._reread:
                 # So many rows were withdrawn that the page to go on from is gone.
-                self._walk, self._cursor, self._reread = Walk(), None, False
+                self._walk, self._cursor, self._reread = restarted(self._walk), None, False
                 return await self._read()
             if gone and not first:
                 move = ended_by_status(self._walk, self._rules, self._lease.coverage)

@@ -68,6 +68,7 @@ class Walk(Struct):
     damaged: str = ""  # why this round proves nothing
     total: int = 0  # rows that the site says it has
     counted: int = 0  # rows of this round, each page's repeats of earlier pages left out
+    whole: bool = True  # the round before reached its end
     moved: bool = False  # this look has a page that differs from the round before
     new: int = 0  # rows of this look that nobody knew
     slipped: bool = False  # some of them stand where they were not just added
@@ -147,10 +148,20 @@ def resumes(walk: Walk, entries: Sequence[Entry]) -> bool:
 
 def step_back(walk: Walk) -> Walk:
     """The state with which the last committed page is read once more after a pause of the walk."""
+    if walk.again:
+        # A first blank answer was committed, but not counted as a page.
+        walk.again = False
+        return walk
+    walk.blank_pages = max(walk.blank_pages - 1, 0)
     walk.signatures.pop(walk.page, None)
     forget_page(walk.signs, walk.page)
     walk.page = max(walk.page - 1, 0)
     return walk
+
+
+def restarted(walk: Walk) -> Walk:
+    """The state with which a walk starts again at page one; rows that were refused stay refused."""
+    return Walk(signs=Signs(most_refused=walk.signs.most_refused))
 
 
 def _shown_pinned(walk: Walk, page: ListPage) -> bool:
@@ -196,7 +207,7 @@ def _rows(
 
 def _far_enough(walk: Walk, rows: Sequence[Entry], rules: Rules, coverage: Coverage) -> bool:
     """Whether this round need not read on: it connected, reached `start`, or shows that nothing has moved."""
-    if walk.look and not walk.moved and walk.page >= max(walk.earlier, default=0):
+    if walk.look and walk.whole and not walk.moved and walk.page >= max(walk.earlier, default=0):
         return True
     if rules.all:
         return False
@@ -340,21 +351,21 @@ def _conclude(walk: Walk, rules: Rules, coverage: Coverage, problem: str = "") -
         page = walk.met if walk.met and not rules.all else walk.asked
         return _finish(walk, rules, coverage, gap=problem) if problem or page <= 1 else _begin_look(walk)
     kept = set(walk.before)
-    steady = walk.new == 0 and [key for key in walk.trail if key in kept] == walk.before
+    steady = walk.whole and walk.new == 0 and [key for key in walk.trail if key in kept] == walk.before
     if problem or not steady:
         if walk.look < MOST_LOOKS:
-            return _begin_look(walk)
+            return _begin_look(walk, whole=not problem)
         if not problem and walk.slipped:
             problem = f"rows still moved during look {walk.look}: some may have slipped past it"
     return _finish(walk, rules, coverage, gap=problem)
 
 
-def _begin_look(walk: Walk) -> Move:
+def _begin_look(walk: Walk, *, whole: bool = True) -> Move:
     walk.before, walk.trail, walk.earlier, walk.signatures = walk.trail, [], walk.signatures, {}
     walk.look += 1
     walk.page = walk.in_row = walk.met = walk.blank_pages = walk.counted = walk.new = walk.signs.refused = 0
     walk.again = walk.moved = walk.slipped = walk.known_above = walk.topped = False
-    walk.damaged = ""
+    walk.damaged, walk.whole = "", whole
     return Move(Step.FIRST)
 
 
