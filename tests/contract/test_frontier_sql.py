@@ -116,6 +116,16 @@ class TestSqlFrontier(FrontierContract):
         stats = await frontier.stats()
         assert (stats.ready, stats.leased) == (0, 3)
 
+    async def test_a_lease_that_is_too_long_for_whatever_reason_is_clamped(self, harness: SqlHarness) -> None:
+        frontier = await harness.open()
+        await open_free(frontier)
+        await frontier.offer([item(1)])
+        await take(frontier)
+        await harness.databases[0].write(lambda connection: connection.execute("UPDATE task SET at = at + 99999999"))
+        assert await frontier.reap() == []
+        await harness.pass_time(LEASE)
+        assert [one.task.ref for one in await frontier.reap()] == [1]
+
     async def test_a_busy_file_is_waited_for_and_nothing_is_done_twice(self, harness: SqlHarness) -> None:
         frontier = await harness.open()
         await open_free(frontier)

@@ -231,3 +231,15 @@ class LanesContract:
         wait = await start(frontier, second)
         assert 500 < wait <= 600
         assert wait - 100 < await start(frontier, second) <= wait
+
+    async def test_a_begin_repeated_after_its_start_has_passed_takes_a_new_start_at_no_cost(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        await frontier.configure([LanePolicy("slow", 600, 0, 10)])
+        await frontier.offer([item(ref, "slow") for ref in range(2)])
+        first, second = await take(frontier)
+        await frontier.begin([first])
+        await harness.pass_time(700)
+        (again,) = await frontier.begin([first])
+        assert (again.starts, again.wait_ms) == (1, 0)
+        assert 500 < await start(frontier, second) <= 600
