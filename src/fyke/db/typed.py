@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ SQL_TYPES: Mapping[ColumnType, str] = {
 }
 WHOLE_LIMIT = 2**63
 FLOAT_DIGITS = 15
+TABLES_REMEMBERED = 256
 
 
 class TypedTable(Struct, frozen=True):
@@ -43,12 +45,7 @@ class TypedTable(Struct, frozen=True):
     @property
     def upsert(self) -> str:
         """Binds OWN_COLUMNS, then the columns. The first writing's `_first_at` stays."""
-        names = [*OWN_COLUMNS, *(name for name, _ in self.columns)]
-        changed = [name for name in names if name not in ("_item_id", "_first_at")]
-        return (
-            f"INSERT INTO {quoted(self.name)}({', '.join(map(quoted, names))}) VALUES ({', '.join('?' * len(names))})"
-            f" ON CONFLICT(_item_id) DO UPDATE SET {', '.join(f'{quoted(n)} = excluded.{quoted(n)}' for n in changed)}"
-        )
+        return _upsert(self)
 
     @property
     def select(self) -> str:
@@ -63,6 +60,16 @@ class TypedTable(Struct, frozen=True):
             ValueError: a value is not of its column's type; names column and value.
         """
         return [bind(name, kind, record.get(name)) for name, kind in self.columns]
+
+
+@lru_cache(maxsize=TABLES_REMEMBERED)
+def _upsert(table: TypedTable) -> str:
+    names = [*OWN_COLUMNS, *(name for name, _ in table.columns)]
+    changed = [name for name in names if name not in ("_item_id", "_first_at")]
+    return (
+        f"INSERT INTO {quoted(table.name)}({', '.join(map(quoted, names))}) VALUES ({', '.join('?' * len(names))})"
+        f" ON CONFLICT(_item_id) DO UPDATE SET {', '.join(f'{quoted(n)} = excluded.{quoted(n)}' for n in changed)}"
+    )
 
 
 def quoted(name: str) -> str:
@@ -148,6 +155,7 @@ def read_table(connection: sqlite3.Connection, name: str) -> TypedTable | None:
     return decode_table(name, row[0]) if row else None
 
 
+@lru_cache(maxsize=TABLES_REMEMBERED)
 def decode_table(name: str, columns: str) -> TypedTable:
     return TypedTable(name, msgspec.json.decode(columns, type=tuple[tuple[str, ColumnType], ...]))
 

@@ -57,6 +57,8 @@ class RunsContract:
     async def test_a_run_needs_a_lane_for_each_listing(self, book: Book) -> None:
         with pytest.raises(UsageError, match="'gov'"):
             await book.ledger.open_run(NewRun("gov", 1, [], []))
+        with pytest.raises(UsageError, match="'gov'"):
+            await book.open("gov", "one", "one")
 
     async def test_a_run_ends_with_its_last_pass_in_the_worst_state(self, book: Book) -> None:
         run = await book.open("gov", "one", "two", "three")

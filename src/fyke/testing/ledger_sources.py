@@ -142,10 +142,13 @@ class SourcesContract:
         assert (await book.begin()).etag == ""
 
     async def test_the_pool_of_a_source_is_that_of_its_waiting_items(self, book: Book) -> None:
-        await book.listed("a")
+        waiting, stored = await book.listed("a", "b")
+        await book.commit(make_result(stored))
         await book.ledger.apply_source(make_source(pool="render", priority=0))
-        (task,) = await book.due()
-        assert (task.pool, task.priority) == ("render", 0)
+        await book.listed(make_entry("b", "changed"))
+        found = await book.due()
+        assert {task.ref for task in found} == {waiting.ref, stored.ref}
+        assert {(task.pool, task.priority) for task in found} == {("render", 0)}
 
     async def test_blocks_in_a_row_pause_a_source_and_a_good_answer_begins_anew(self, book: Book) -> None:
         tasks = await book.listed("a", "b")

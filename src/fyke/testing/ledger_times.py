@@ -126,6 +126,19 @@ class TimesContract:
         row = (await book.rows())["a"]
         assert (row["title"], row["_version"]) == ("new", 1)
 
+    async def test_what_a_fast_clock_has_read_does_not_hide_later_changes(self, book: Book) -> None:
+        now = book.clock.now()
+        book.clock.set(now + 7 * DAY)
+        await book.stored("a")
+        book.clock.set(now)
+        assert len(await book.listed(make_entry("a", "changed"))) == 1
+
+    async def test_a_worker_whose_clock_is_ahead_reads_no_page_of_tomorrow(self, book: Book) -> None:
+        await book.stored("a")
+        lease = await book.begin()
+        await book.show(lease, make_entry("a"), read_at=book.clock.now() + HOUR)
+        assert len(await book.listed(make_entry("a", "changed"))) == 1
+
     async def test_a_renewed_item_starts_with_a_clean_slate(self, book: Book) -> None:
         (task,) = await book.listed("a")
         await book.commit(

@@ -19,7 +19,7 @@ from fyke.model import DueItem, ItemState, Task, TaskKind
 # CROSS JOIN keeps the order of the loops: items by id first, so that LIMIT ends the walk. What is due in the future was
 # written before the clock was set back: it is due.
 DUE_ITEMS = f"""
-SELECT i.id, i.generation, i.lane, i.pool, i.priority, s.hash, i.attempts
+SELECT i.id, i.generation, i.lane, s.pool, s.priority, s.hash, i.attempts
 FROM item i INDEXED BY item_pending CROSS JOIN source s ON s.id = i.source_id
 WHERE i.pending = 1 AND i.id > ? AND (i.due_at <= ? OR i.due_at > ?) AND {ACTIVE}
 ORDER BY i.id LIMIT ?

@@ -137,8 +137,9 @@ def take(work: PageWork, rows: list[Row], known: dict[str, Item], next_id: int) 
         work.items[row.key] = item.id
         if item.source_id != work.source.id:
             continue
-        # A person's address says less than a list's row: it must not replace what the list has said.
-        if not work.hand and work.read_at >= item.entry_at:
+        # A person's address says less than a list's row: it must not replace what the list has said. A time in the
+        # future was written before the clock was set back, and orders nothing.
+        if not work.hand and (work.read_at >= item.entry_at or item.entry_at > work.now):
             _meet(work, row, item)
         elif item.pending:
             _offer(work, item.id, item.generation, item.lane, item.attempts)
@@ -197,7 +198,9 @@ def _direct(work: PageWork, row: Row) -> bool:
 def _opens_again(item: Item, now: int) -> bool:
     if (item.state, item.outcome) not in REOPENED or item.reopened >= REOPEN_LIMIT:
         return False
-    return item.reopened_at is None or now - item.reopened_at >= REOPEN_PAUSE_MS
+    if item.reopened_at is None or item.reopened_at > now:
+        return True
+    return now - item.reopened_at >= REOPEN_PAUSE_MS
 
 
 def _store(work: PageWork, row: Row, item: Item, request: tuple[Any, ...]) -> None:

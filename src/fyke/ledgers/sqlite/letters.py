@@ -58,7 +58,7 @@ UPDATE dead AS d SET closed_at = :now, closed_reason = :why
 WHERE EXISTS (SELECT 1 FROM item i WHERE i.id = d.item_id AND i.state = :state) AND {MATCH}
 """
 TASKS = """
-SELECT i.id, i.generation, i.lane, i.pool, i.priority, s.hash FROM item i JOIN source s ON s.id = i.source_id
+SELECT i.id, i.generation, i.lane, s.pool, s.priority, s.hash FROM item i JOIN source s ON s.id = i.source_id
 WHERE i.id IN (SELECT value FROM json_each(:ids)) AND i.pending = 1 AND i.lane <> ''
   AND s.paused_at IS NULL AND s.removed_at IS NULL
 ORDER BY i.id

@@ -75,7 +75,7 @@ def _write(
     seq, listing, source_id = found
     source = read_facts(connection, [source_id])[source_id]
     known = read_items(connection, source.scope, [row.key for row in rows])
-    work = PageWork(source, now, page.read_at, hand)
+    work = PageWork(source, now, min(page.read_at, now), hand)
     take(work, rows, known, next_item(connection))
     write_work(connection, work)
     connection.executemany(

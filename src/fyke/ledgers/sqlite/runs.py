@@ -82,6 +82,8 @@ class RunStatements(Statements):
     async def open_run(self, run: NewRun) -> OpenedRun:
         if len(run.lanes) != len(run.listings) or not (run.listings or run.skipped):
             raise UsageError(f"a run of '{run.source_id}' has {len(run.listings)} listings and {len(run.lanes)} lanes")
+        if len({listing.name for listing in run.listings}) < len(run.listings):
+            raise UsageError(f"source '{run.source_id}' has two listings of one name", hint="name each differently")
         now = self._clock.now()
         return await self._write(lambda connection: _open(connection, run, now))
 

@@ -137,10 +137,6 @@ def _apply(connection: sqlite3.Connection, source: ResolvedSource, now: int) -> 
     )
     # "Not modified" would hide what the new rules read out of the same page.
     connection.execute("UPDATE listing SET etag = '', last_modified = '' WHERE source_id = ?", (number,))
-    connection.execute(
-        "UPDATE item SET pool = ?, priority = ? WHERE source_id = ? AND pending = 1 AND (pool != ? OR priority != ?)",
-        (source.pool, source.priority, number, source.pool, source.priority),
-    )
     return "changed"
 
 
