@@ -11,92 +11,140 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sqlite import SqliteLedger
 from fyke.pipeline.auditor import audit
-from tests.crash.world import Fault, Point, World, shorten_looks
+from fyke.testing.effects import read_effects, written_twice
+from tests.crash.virtual import TimedDatabase
+from tests.crash.world import Fault, Point, World
 
-# How often each call happens in a life without faults varies a little with timing; later ones repeat the earlier.
-POINTS: dict[str, int] = {
+Plan = Mapping[Point, Fault]
+
+READS = {
+    "ledger.identity": 2,
+    "ledger.now": 2,
+    "ledger.counts": 2,
     "ledger.running": 2,
     "ledger.sources": 2,
+    "ledger.open_count": 2,
+    "ledger.expire_runs": 2,
+    "ledger.beat": 2,
+    "ledger.due": 2,
+    "ledger.due_keys": 1,
+    "ledger.recognise": 3,
+    "ledger.still_due": 3,
+    "ledger.runs": 1,
+    "frontier.rebuild": 2,
+    "frontier.keys": 2,
+    "frontier.known": 1,
+}
+"""Calls that change nothing here, and how many of each are tried: what comes later repeats it."""
+CHANGES = {
     "ledger.open_run": 1,
-    "ledger.start_pass": 1,
-    "ledger.recognise": 4,
+    "ledger.start_pass": 2,
+    "ledger.pass_failed": 1,
     "ledger.page": 4,
-    "ledger.still_due": 4,
     "ledger.commit": 5,
-    "ledger.lane_ok": 2,
+    "ledger.hold_lane": 2,
+    "ledger.lane_ok": 1,
     "ledger.end_pass": 1,
     "frontier.configure": 1,
     "frontier.offer": 4,
-    "frontier.lease": 8,
-    "frontier.begin": 5,
-    "frontier.permit": 3,
+    "frontier.lease": 5,
+    "frontier.begin": 4,
+    "frontier.permit": 2,
+    "frontier.extend": 1,
+    "frontier.hold": 2,
     "frontier.ack": 4,
-    "frontier.retry": 3,
+    "frontier.retry": 4,
     "frontier.bury": 1,
-    "fetcher.fetch": 10,
+    "frontier.reap": 1,
+    "fetcher.fetch": 6,
 }
-ALL_POINTS: list[Point] = [(name, n) for name, most in POINTS.items() for n in range(1, most + 1)]
+AFTER_EDIT = {
+    "ledger.start_pass": 1,
+    "ledger.page": 1,
+    "ledger.commit": 1,
+    "ledger.end_pass": 1,
+    "frontier.offer": 2,
+    "frontier.begin": 2,
+    "frontier.ack": 2,
+    "fetcher.fetch": 2,
+}
+"""The second walk: it meets anchors, one item has a new generation, one is new."""
+FAULTS_OF_READS = (Fault.DIE_BEFORE, Fault.NO_EFFECT, Fault.STOP_BEFORE)
 
 
-async def play(path: Path, plan: Mapping[Point, Fault], second: Mapping[Point, Fault] | None = None) -> World:
-    """A life with the faults of `plan`, one with those of `second`, recovery; an edit; a second walk, recovery."""
-    shorten_looks()
+def points(names: Mapping[str, int]) -> list[Point]:
+    return [(name, n) for name, most in names.items() for n in range(1, most + 1)]
+
+
+async def play(path: Path, first: Plan, second: Plan | None = None, after_edit: Plan | None = None) -> World:
+    """A life with the faults of `first`, one with those of `second`, recovery; an edit; a second walk, recovery."""
     world = World(path)
-    await world.prepare()
-    await world.live(plan)
+    await world.live(first)
     if second is not None:
-        world.clock.jump(10_000)
+        world.clock.jump(world.lease * 3)
         await world.live(second)
     await world.recover()
     world.site.edit()
-    await world.recover()
+    if after_edit is not None:
+        world.clock.jump(world.lease * 3)
+        await world.live(after_edit)
     await world.recover()
     return world
 
 
 async def broken_promises(world: World) -> list[str]:
     """What does not hold; empty is good (P1-P3, P5, and the frontier is empty)."""
-    database = SqliteDatabase(world.path)
+    found = await broken_balance(world)
+    wanted = {key: title for key, title in world.site.titles.items() if key not in world.site.gone}
+    with sqlite3.connect(world.path) as connection:
+        rows = dict(connection.execute("SELECT _key, title FROM notices"))
+        versions = dict(connection.execute("SELECT _key, _version FROM notices"))
+        states = dict(connection.execute("SELECT key, state FROM item"))
+        passes = Counter(state for (state,) in connection.execute("SELECT state FROM pass"))
+        effects, twice = read_effects(connection), written_twice(connection)
+    if rows != wanted:
+        found.append(f"rows {rows}, wanted {wanted}")
+    expected = {key: "dead" if key in world.site.gone else "stored" for key in world.site.titles}
+    if states != expected:
+        found.append(f"states {states}, wanted {expected}")
+    found += [f"version {version} of {key} was written {times} times" for _, key, version, times in twice]
+    found += [f"{effect.key}: {effect.kind}" for effect in effects if effect.kind == "delete"]
+    written = [(effect.key, effect.version) for effect in effects]
+    if _went_back(written):
+        found.append(f"an older version was written over a newer one: {written}")
+    edited = {key for key, version in versions.items() if version > 1} - world.site.edited
+    if edited:
+        found.append(f"new versions of what was not edited: {sorted(edited)}")
+    if set(passes) - {"complete"}:
+        found.append(f"passes {dict(passes)}")
+    return found
+
+
+async def broken_balance(world: World) -> list[str]:
+    """What the audit finds, and what is left open or in the frontier."""
+    database = TimedDatabase(world.path)
     try:
         frontier = SqlFrontier(database, world.clock, Random(1), lease_ms=1000)
         report = await audit(SqliteLedger(database, world.clock), frontier)
     finally:
         await database.close()
     found = [f"audit: {finding.kind} {finding.key}: {finding.message}" for finding in report.findings]
-    with sqlite3.connect(world.path) as connection:
-        rows = dict(connection.execute("SELECT _key, title FROM notices"))
-        states = dict(connection.execute("SELECT key, state FROM item"))
-        versions = dict(connection.execute("SELECT _key, _version FROM notices"))
-        live = connection.execute("SELECT key, state FROM task").fetchall()
-        passes = Counter(state for (state,) in connection.execute("SELECT state FROM pass"))
-        writes = written(connection)
-    wanted = {key: title for key, title in world.site.titles.items() if key not in world.site.gone}
-    if rows != wanted:
-        found.append(f"rows {rows}, wanted {wanted}")
-    expected = {key: "dead" if key in world.site.gone else "stored" for key in world.site.titles}
-    if states != expected:
-        found.append(f"states {states}, wanted {expected}")
-    found += [
-        f"{key} was written {n} times for {versions[key]} version(s)" for key, n in writes.items() if n != versions[key]
-    ]
-    edited = {key for key, version in versions.items() if version > 1} - {"d"}
-    if edited:
-        found.append(f"new versions of what was not edited: {sorted(edited)}")
-    if live:
-        found.append(f"left in the frontier: {live}")
-    if set(passes) - {"complete"}:
-        found.append(f"passes {dict(passes)}")
     if not report.balanced or report.open:
         found.append(f"not balanced: {report}")
+    with sqlite3.connect(world.path) as connection:
+        live = connection.execute("SELECT key, state FROM task").fetchall()
+    if live:
+        found.append(f"left in the frontier: {live}")
     return found
 
 
-def written(connection: sqlite3.Connection) -> Counter[str]:
-    """How often each row was written with an effect, counted by triggers."""
-    from fyke.testing.effects import effects
-
-    return Counter(key for key, _ in effects(connection, "notices"))
+def _went_back(written: list[tuple[str, int]]) -> bool:
+    newest: dict[str, int] = {}
+    for key, version in written:
+        if version < newest.get(key, 0):
+            return True
+        newest[key] = version
+    return False

@@ -27,22 +27,29 @@ from fyke.ports import Clock, Gate, SourceChecks, SourceConnect, SourceSchedule
 SOURCE_ID = "played"
 HOST = "http://site.example"
 PER_PAGE = 3
+SECONDS = {f"{HOST}/detail/a": 5.0}
+"""How long an answer takes where it is not quick: longer than a third of a lease, so that it is renewed."""
 
 
 class PlayedSite:
-    """What the site shows now. `titles`: key → title, newest first; `gone`: keys whose detail answers 404."""
+    """What the site shows now. `titles`: key → title, newest first; `gone`: keys whose detail answers 404.
+
+    `busy_once`: addresses that answer 503 with Retry-After to their first request.
+    """
 
     def __init__(self) -> None:
         self.titles = {"e": "fünf", "d": "四", "c": "trois", "b": "two", "a": "uno"}
         self.gone = {"c"}
-        self.busy_once = {"b"}
-        self.arrivals: list[tuple[int, str]] = []
+        self.busy_once, self.edited = {f"{HOST}/list/2", f"{HOST}/detail/b"}, {"d"}
 
     def edit(self) -> None:
         """One notice gets another title, and a new one comes."""
         self.titles = {"f": "六", **self.titles, "d": "四 (corrected)"}
 
     def answer(self, url: str) -> tuple[int, str]:
+        if url in self.busy_once:
+            self.busy_once.discard(url)
+            return 503, "busy"
         kind, name = url.removeprefix(f"{HOST}/").split("/")
         if kind == "list":
             keys = list(self.titles)[(int(name) - 1) * PER_PAGE : int(name) * PER_PAGE]
@@ -50,9 +57,6 @@ class PlayedSite:
             return 200, json.dumps({"rows": rows, "more": int(name) * PER_PAGE < len(self.titles)})
         if name in self.gone:
             return 404, "gone"
-        if name in self.busy_once:
-            self.busy_once.discard(name)
-            return 503, "busy"
         return 200, json.dumps({"title": self.titles[name], "body": f"body of {name}"})
 
 
@@ -66,8 +70,10 @@ class PlayedFetcher:
         self._fetches[request.url] += 1
         started = self._clock.now()
         status, text = self._site.answer(request.url)
+        await self._clock.sleep(SECONDS.get(request.url, 0.3))
         body = text.encode()
-        return Response(request.url, status, {}, body, text, started_at=started)
+        headers = {"retry-after": "2"} if status == 503 else {}
+        return Response(request.url, status, headers, body, text, started_at=started)
 
     async def close(self) -> None:
         return None

@@ -2,27 +2,28 @@
 by name.
 
 One life of the world is one process: real ledger and frontier on one SQLite file, the real worker, lister, collector,
-scheduler, reaper and reconciler. Only the network is played, and time runs faster. A fault is put at one call (or two);
-"death" ends the whole life there, and the next one starts from what is on the disk.
+scheduler, reaper and reconciler. Only the network and the time are played. A fault is put at one call (or two); "death"
+ends the whole life there, and the next one starts from what is on the disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from fyke.db.sqlite import SqliteDatabase
-from fyke.errors import TransientError
+from msgspec import Struct
+
+from fyke.errors import FetchFailed, TransientError
 from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sqlite import SqliteLedger
 from fyke.model import LanePolicy
-from fyke.pipeline import once
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
@@ -30,11 +31,13 @@ from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.pipeline.worker import Worker, WorkerConfig
 from fyke.policy.outcome import Limits
-from tests.crash.site import SOURCE_ID, PlayedFetcher, PlayedRobots, PlayedSite, make_source
+from fyke.testing.effects import install_effect_log
+from tests.crash.site import HOST, SOURCE_ID, PlayedFetcher, PlayedRobots, PlayedSite, PlayedSource, make_source
+from tests.crash.virtual import TimedDatabase, VirtualClock
 
-SPEED = 100
-LEASE_MS = 3_000
-LIMITS = Limits(attempts=3, attempt_delays=(300, 600), backoff_base=200, hold_first=1_000)
+LANE = HOST.removeprefix("http://")
+LEASE_MS = 9_000
+LIMITS = Limits(attempts=3, attempt_delays=(2_000, 4_000), backoff_base=1_000, hold_first=10_000)
 
 
 class Fault(StrEnum):
@@ -43,81 +46,80 @@ class Fault(StrEnum):
     NO_EFFECT = "error, no effect"
     LOST_REPLY = "effect, but error"
     TWICE = "done twice"
-    LATE = "delayed past the lease"
+    STOP_BEFORE = "stopped past the lease before it"
+    STOP_AFTER = "stopped past the lease after it"
 
 
 class Died(BaseException):
     """The process is gone."""
 
 
-class FastClock:
-    """`SPEED` times as fast as the real one; `jump` lets a lease run out at once."""
-
-    def __init__(self) -> None:
-        self._began, self._jumped = time.monotonic(), 0.0
-        self._base = 1_790_000_000_000
-
-    def monotonic(self) -> float:
-        return (time.monotonic() - self._began) * SPEED + self._jumped
-
-    def now(self) -> int:
-        return self._base + int(self.monotonic() * 1000)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / SPEED)
-
-    def jump(self, milliseconds: int) -> None:
-        self._jumped += milliseconds / 1000
-
-
 Point: TypeAlias = tuple[str, int]
 """A call: its name, and the how-manieth of that name it is in a life."""
 
+NEVER_FAULTY = frozenset({"frontier.wait", "ledger.close", "frontier.close", "fetcher.close"})
+"""They ask nobody and change nothing."""
+
 
 class Calls:
-    """The counting, shared by all proxies of a life. Background services are not counted: they run by time."""
+    """The counting, shared by all proxies of a life. `meanwhile`: what others do while this one is stopped."""
 
-    def __init__(self, clock: FastClock, plan: Mapping[Point, Fault]) -> None:
-        self.clock, self.plan = clock, dict(plan)
+    def __init__(
+        self, plan: Mapping[Point, Fault], meanwhile: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
+    ) -> None:
+        self.plan, self._meanwhile = dict(plan), meanwhile
         self.counts: Counter[str] = Counter()
-        self.dead = asyncio.Event()
+        self.dead, self._awake = asyncio.Event(), asyncio.Event()
+        self._awake.set()
         self.hit: list[tuple[Point, Fault]] = []
+        self.trace: list[str] = []
 
     async def make(self, name: str, call: Callable[[], Any]) -> Any:
-        if self.dead.is_set():
-            raise Died
+        await self._run_on()
         self.counts[name] += 1
         point = (name, self.counts[name])
         fault = self.plan.pop(point, None)
-        if fault is None:
-            return await call()
-        self.hit.append((point, fault))
+        if fault is not None:
+            self.hit.append((point, fault))
+        self.trace.append(name)
         if fault is Fault.DIE_BEFORE:
-            self._die()
+            self.die()
         if fault is Fault.NO_EFFECT:
-            raise TransientError(f"played: {name} was refused")
+            raise self._error(name, "was refused")
+        if fault is Fault.STOP_BEFORE:
+            await self._stop()
         answer = await call()
         if fault is Fault.TWICE:
             answer = await call()
         if fault is Fault.DIE_AFTER:
-            self._die()
+            self.die()
         if fault is Fault.LOST_REPLY:
-            raise TransientError(f"played: the reply of {name} was lost")
-        if fault is Fault.LATE:
-            # The caller was paused; meanwhile its leases ran out and another one may have taken over.
-            self.clock.jump(LEASE_MS * 2)
-            await asyncio.sleep(0.02)
+            raise self._error(name, "lost its reply")
+        if fault is Fault.STOP_AFTER:
+            await self._stop()
+        await self._run_on()
         return answer
 
-    def _die(self) -> None:
+    def die(self) -> None:
         self.dead.set()
         raise Died
 
+    async def _run_on(self) -> None:
+        await self._awake.wait()
+        if self.dead.is_set():
+            raise Died
 
-UNCOUNTED = frozenset(
-    {"beat", "counts", "open_count", "runs", "close", "wait", "extend", "add_events", "identity", "rebuild"}
-    | {"reap", "pause_reaping", "due", "due_keys", "known", "keys", "drop", "expire_runs", "now"}
-)
+    async def _stop(self) -> None:
+        """As SIGSTOP: no call of this life goes out or comes back until others are done."""
+        self._awake.clear()
+        await self._meanwhile()
+        self._awake.set()
+
+    @staticmethod
+    def _error(name: str, what: str) -> Exception:
+        if name.startswith("fetcher."):
+            return FetchFailed("network", f"played: {name} {what}")
+        return TransientError(f"played: {name} {what}")
 
 
 class Proxy:
@@ -127,106 +129,123 @@ class Proxy:
         self._name, self._target, self._calls = name, target, calls
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(self._target, attribute)
-        if not asyncio.iscoroutinefunction(found):
+        found, name = getattr(self._target, attribute), f"{self._name}.{attribute}"
+        if not asyncio.iscoroutinefunction(found) or name in NEVER_FAULTY:
             return found
 
         async def through(*args: Any, **kwargs: Any) -> Any:
-            if attribute in UNCOUNTED:
-                if self._calls.dead.is_set():
-                    raise Died
-                if attribute == "wait":
-                    return await found(max(1, args[0] // SPEED))
-                return await found(*args, **kwargs)
-            return await self._calls.make(f"{self._name}.{attribute}", lambda: found(*args, **kwargs))
+            return await self._calls.make(name, lambda: found(*args, **kwargs))
 
         return through
+
+
+class Process(Struct):
+    """The parts of one process, through proxies."""
+
+    number: int
+    calls: Calls
+    database: TimedDatabase
+    ledger: Any
+    frontier: Any
+    worker: Worker
+    scheduler: Scheduler
+    shelf: SourceShelf
+    sender: Sender
 
 
 class World:
     """Keeps the disk and the site between lives."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.clock, self.site = path, FastClock(), PlayedSite()
+    def __init__(self, path: Path, source: PlayedSource | None = None) -> None:
+        self.path, self.clock = path, VirtualClock()
+        self.source = source or make_source()
+        self.site = PlayedSite()
         self.fetches: Counter[str] = Counter()
-        self.lives = 0
-        self.calls: Calls = Calls(self.clock, {})
-        self.hit: list[tuple[Point, Fault]] = []
+        self.processes: list[Process] = []
+        self.slots, self.lease = 3, LEASE_MS
 
-    async def prepare(self) -> None:
-        """Tables, the source, and the triggers that log each write of a row."""
-        database = SqliteDatabase(self.path)
-        ledger = SqliteLedger(database, self.clock)
-        await ledger.migrate()
-        source = make_source()
-        await ledger.apply_source(source.resolved)
-        await database.write(_install_triggers)
-        await database.close()
+    @property
+    def hit(self) -> list[tuple[Point, Fault]]:
+        return [hit for process in self.processes for hit in process.calls.hit]
 
-    async def live(self, plan: Mapping[Point, Fault] | None = None) -> OnceReport | None:
-        """One process: `run --once`; None if it died on the way."""
-        self.lives += 1
-        database = SqliteDatabase(self.path)
-        calls = self.calls = Calls(self.clock, plan or {})
+    @asynccontextmanager
+    async def process(self, plan: Mapping[Point, Fault] | None = None) -> AsyncIterator[Process]:
+        """The parts of a new process; what is left of it at the end is thrown away."""
+        number = len(self.processes) + 1
+        database, calls, random = TimedDatabase(self.path), Calls(plan or {}, self._meanwhile), Random(number)
         ledger: Any = Proxy("ledger", SqliteLedger(database, self.clock), calls)
-        frontier: Any = Proxy(
-            "frontier", SqlFrontier(database, self.clock, Random(self.lives), lease_ms=LEASE_MS), calls
-        )
+        frontier: Any = Proxy("frontier", SqlFrontier(database, self.clock, random, lease_ms=self.lease), calls)
         fetcher: Any = Proxy("fetcher", PlayedFetcher(self.site, self.clock, self.fetches), calls)
-        running = asyncio.create_task(self._run(ledger, frontier, fetcher))
-        dying = asyncio.create_task(calls.dead.wait())
+        stages, shelf = Stages(), SourceShelf(ledger, lambda _: self.source)
+        sender = Sender(frontier, fetcher, PlayedRobots(), self.clock)
+        config = WorkerConfig(
+            f"w{number}", "here", number, "test", slots=self.slots, lease=self.lease, grace=2_000, blocks_to_pause=3
+        )
+        worker = Worker(config, ledger, sender, shelf, self.clock, random, LIMITS, stages)
+        scheduler = Scheduler(ledger, frontier, shelf, stages)
+        process = Process(number, calls, database, ledger, frontier, worker, scheduler, shelf, sender)
+        self.processes.append(process)
         try:
-            await asyncio.wait([running, dying], return_when=asyncio.FIRST_COMPLETED)
-            if calls.dead.is_set():
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-                return None
-            try:
-                return await running
-            except TransientError:
-                # Before any work began the command may give up: it says so, and the next one starts anew.
-                return None
+            yield process
         finally:
-            self.hit += calls.hit
-            dying.cancel()
-            await asyncio.gather(running, dying, return_exceptions=True)
             await database.close()
 
-    async def _run(self, ledger: Any, frontier: Any, fetcher: Any) -> OnceReport:
-        await frontier.rebuild(*await ledger.identity())
-        await frontier.configure([LanePolicy("site.example", gap=0, jitter=0, concurrency=4)])
-        source, stages, random = make_source(), Stages(), Random(self.lives)
-        shelf = SourceShelf(ledger, lambda _: source)
-        sender = Sender(frontier, fetcher, PlayedRobots(), self.clock)
-        config = WorkerConfig(f"w{self.lives}", "here", 1, "test", slots=3, lease=LEASE_MS, grace=2_000)
-        worker = Worker(config, ledger, sender, shelf, self.clock, random, LIMITS, stages)
+    async def live(self, plan: Mapping[Point, Fault] | None = None) -> OnceReport | None:
+        """One process: `run --once`; None if it died or gave up on the way."""
+        async with self.process(plan) as process:
+            return await until_death(process.calls, self.run(process))
+
+    async def run(self, process: Process) -> OnceReport:
+        """What `fyke run --once` does in a process."""
+        await process.frontier.rebuild(*await process.ledger.identity())
+        await process.frontier.configure([LanePolicy(LANE, gap=0, jitter=0, concurrency=4)])
         parts = OnceParts(
-            ledger=ledger,
-            frontier=frontier,
-            shelf=shelf,
-            scheduler=Scheduler(ledger, frontier, shelf, stages),
-            worker=worker,
+            ledger=process.ledger,
+            frontier=process.frontier,
+            shelf=process.shelf,
+            scheduler=process.scheduler,
+            worker=process.worker,
             clock=self.clock,
-            random=random,
-            wait=600_000,
-            reap_s=1.0,
+            random=Random(process.number),
+            wait=3_600_000,
+            reap_s=5.0,
         )
         return await run_once(parts, [SOURCE_ID], asyncio.Event())
 
+    async def _meanwhile(self) -> None:
+        self.clock.jump(self.lease * 2)
+        await self.live()
+
     async def recover(self) -> OnceReport:
-        """Lives without faults, after all leases ran out, until everything is settled."""
-        self.clock.jump(LEASE_MS * 3)
+        """A life without faults, after all leases ran out, until everything is settled."""
+        self.clock.jump(self.lease * 3)
         report = await self.live()
         assert report is not None
         return report
 
 
-def _install_triggers(connection: Any) -> None:
-    from fyke.testing.effects import install_effects
+async def prepare(path: Path, source: PlayedSource | None = None) -> None:
+    """Tables, the source, and the triggers that log each write of a row."""
+    database, resolved = TimedDatabase(path), (source or make_source()).resolved
+    ledger = SqliteLedger(database, VirtualClock())
+    await ledger.migrate()
+    await ledger.apply_source(resolved)
+    await database.write(lambda connection: install_effect_log(connection, resolved.table))
+    await database.close()
 
-    install_effects(connection, "notices")
 
-
-def shorten_looks() -> None:
-    """`run --once` looks every 0.2 s whether it is done; here time is faster."""
-    once.LOOK_S = 0.005
+async def until_death(calls: Calls, running: Awaitable[OnceReport]) -> OnceReport | None:
+    """The report of a process; None where a call was its death, or where it gave up before any work began."""
+    task, dying = asyncio.ensure_future(running), asyncio.create_task(calls.dead.wait())
+    try:
+        await asyncio.wait([task, dying], return_when=asyncio.FIRST_COMPLETED)
+        if calls.dead.is_set():
+            return None
+        # The command may give up where its servers are away at its start or its end: it says so.
+        with contextlib.suppress(TransientError):
+            return await task
+        return None
+    finally:
+        for one in (task, dying):
+            one.cancel()
+        await asyncio.gather(task, dying, return_exceptions=True)
