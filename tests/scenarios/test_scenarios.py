@@ -1,0 +1,206 @@
+"""SCENARIOS 5, 6, 14, 16-18, 21, 24 on the embedded default: real site, real files, the real pipeline in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from fyke.app import open_stores
+from fyke.lab.site import SiteConfig, serve_site
+from fyke.model import DeadFilter, ItemState
+from fyke.pipeline.auditor import audit, repair
+from tests.scenarios.collecting import Collecting
+
+BLOCK = "block"
+
+
+def paths(site_truth: dict[str, object], keys: list[str]) -> list[str]:
+    records = site_truth["records"]
+    assert isinstance(records, dict)
+    return ["/" + records[key]["url"].split("/", 3)[3] for key in keys]
+
+
+async def test_a_page_that_takes_longer_than_the_lease_is_fetched_once(tmp_path: Path) -> None:
+    """SCENARIOS 5: the lease is renewed while the page is slow; one request, one row."""
+    async with await serve_site(SiteConfig(items=1, slow=1.0, slow_seconds=3.0)) as site:
+        here = Collecting(tmp_path, site, lease="1s", read="3s", total="20s")
+        report = await here.once()
+        assert report.problems == []
+        assert list(site.hits()["detail"].values()) == [1]
+        assert len(here.rows()) == 1
+        assert here.ask("SELECT count(*) FROM event WHERE kind = 'worker_died'") == [(0,)]
+
+
+async def test_an_empty_list_where_there_were_entries_is_suspicious_and_told(tmp_path: Path) -> None:
+    """SCENARIOS 6: the source, 0 and the usual number are named, and the run is no success."""
+    async with await serve_site(SiteConfig(items=20)) as site:
+        here = Collecting(tmp_path, site)
+        assert (await here.once()).problems == []
+        site.control(remove=20)
+        report = await here.once()
+        assert any("suspicious" in problem for problem in report.problems)
+        message = here.ask("SELECT message FROM event WHERE kind = 'suspicious'")[0][0]
+        assert "lab" in message
+        assert "20" in message
+        assert "0" in message or "no entries" in message
+        assert here.states() == {"stored": 20}
+
+
+async def test_a_renamed_title_stores_no_empty_row_and_names_the_field(tmp_path: Path) -> None:
+    """SCENARIOS 6: pages whose title element is renamed become misfits; the fall of the fill rate is an event."""
+    async with await serve_site(SiteConfig(items=20)) as site:
+        here = Collecting(tmp_path, site, ready="table.info")
+        assert (await here.once()).problems == []
+        site.control(detail_layout=2, add=12)
+        report = await here.once()
+        assert report.new_dead == 12
+        assert all(title for _, title in here.rows())
+        assert len(here.rows()) == 20
+        outcomes = here.ask("SELECT outcome, reason FROM dead")
+        assert {outcome for outcome, _ in outcomes} == {"misfit"}
+        fall = here.ask("SELECT message FROM event WHERE kind = 'coverage'")
+        assert len(fall) == 1, here.ask("SELECT kind, message FROM event")
+        assert "title" in fall[0][0]
+        assert "100" in fall[0][0]
+        assert "0" in fall[0][0]
+
+
+async def test_a_page_gone_three_times_is_dead_and_replayed_it_is_stored(tmp_path: Path) -> None:
+    """SCENARIOS 14: 19 rows and a dead letter; after replay 20 rows."""
+    async with await serve_site(SiteConfig(items=20)) as site:
+        truth = site.truth()
+        (path,) = paths(truth, [truth["ids"][6]])
+        site.control(script={path: ["404", "404", "404"]})
+        here = Collecting(tmp_path, site)
+        report = await here.once()
+        assert (len(here.rows()), report.new_dead) == (19, 1)
+        async with open_stores(here.settings()) as stores:
+            (letter,) = await stores.ledger.dead_letters(DeadFilter())
+            assert (letter.outcome, letter.attempts) == ("not_found", 3)
+            count, tasks = await stores.ledger.replay(DeadFilter(reason="not_found"))
+            assert count == 1
+            await stores.frontier.offer(tasks)
+        report = await here.once()
+        assert len(here.rows()) == 20
+        assert here.states() == {"stored": 20}
+
+
+async def test_an_orphan_is_reported_mended_and_then_a_row(tmp_path: Path) -> None:
+    """SCENARIOS 14: what is known without a row, a task or a letter is named; repair makes it a row."""
+    async with await serve_site(SiteConfig(items=5)) as site:
+        here = Collecting(tmp_path, site)
+        await here.once()
+        here.ask("SELECT 1")
+        async with open_stores(here.settings()) as stores:
+            import sqlite3
+
+            with sqlite3.connect(here.path) as connection:
+                (item,) = connection.execute("SELECT min(id) FROM item").fetchone()
+                connection.execute("DELETE FROM notices WHERE _item_id = ?", (item,))
+                connection.execute("DELETE FROM version WHERE item_id = ?", (item,))
+            connection.close()
+            report = await audit(stores.ledger, stores.frontier)
+            assert report.unaccounted == 1
+            findings, after = await repair(stores.ledger, stores.frontier)
+            assert any(finding.mended for finding in findings)
+            assert after.unaccounted == 0
+        await here.once()
+        assert len(here.rows()) == 5
+        async with open_stores(here.settings()) as stores:
+            assert (await audit(stores.ledger, stores.frontier)).balanced
+
+
+async def test_block_pages_are_never_stored_and_pause_the_source(tmp_path: Path) -> None:
+    """SCENARIOS 16, one address: 0 rows, every task kept with the reason, the source paused and a person told."""
+    async with await serve_site(SiteConfig(items=8)) as site:
+        truth = site.truth()
+        site.control(script={path: [BLOCK] * 50 for path in paths(truth, truth["ids"])})
+        more = 'blocks_to_pause = 3\n[hold]\nfirst = "100ms"\nlongest = "200ms"'
+        here = Collecting(tmp_path, site)
+        text = (tmp_path / "fyke.toml").read_text()
+        (tmp_path / "fyke.toml").write_text("blocks_to_pause = 3\n" + text + more.split("\n", 1)[1] + "\n")
+        report = await here.once(wait_ms=20_000)
+        assert here.rows() == []
+        assert here.states() == {"open": 8}
+        assert any("paused" in problem for problem in report.problems)
+        assert here.ask("SELECT count(*) > 0 FROM event WHERE kind = 'blocked'") == [(1,)]
+        assert here.ask("SELECT DISTINCT outcome FROM visit") == [("blocked",)]
+
+
+async def test_a_row_that_the_database_refuses_takes_no_neighbour_with_it(tmp_path: Path) -> None:
+    """SCENARIOS 17: the bad row is a dead letter with the database's message; all others are stored."""
+    async with await serve_site(SiteConfig(items=30)) as site:
+        truth = site.truth()
+        bad = truth["ids"][3]
+        here = Collecting(tmp_path, site)
+        async with open_stores(here.settings()) as stores:
+            from fyke.app import apply_folder
+
+            await apply_folder(stores, strict=True)
+        here.ask(
+            f"CREATE TRIGGER refuse BEFORE INSERT ON notices WHEN NEW._key = '{bad}' "
+            "BEGIN SELECT RAISE(ABORT, 'budget out of range'); END"
+        )
+        await here.once()
+        assert len(here.rows()) == 29
+        assert here.ask("SELECT key, outcome, reason LIKE '%budget out of range%' FROM dead") == [
+            (bad, "row_refused", 1)
+        ]
+        assert here.states() == {"stored": 29, "dead": 1}
+
+
+async def test_the_second_run_reads_the_list_and_fetches_only_what_is_new_or_changed(tmp_path: Path) -> None:
+    """SCENARIOS 18: 20 details, then 3 new and 1 changed; 23 rows, one of them in version 2."""
+    async with await serve_site(SiteConfig(items=20)) as site:
+        here = Collecting(tmp_path, site)
+        await here.once()
+        assert sum(site.hits()["detail"].values()) == 20
+        site.control(add=3, edit=[site.truth()["shown"][5]])
+        site.reset_hits()
+        report = await here.once()
+        assert report.problems == []
+        assert sum(site.hits()["detail"].values()) == 4
+        assert sum(site.hits()["list"].values()) >= 1
+        versions = here.rows("_version")
+        assert (len(versions), sorted(versions)[-1], versions.count((2,))) == (23, (2,), 1)
+
+
+async def test_a_page_that_always_fails_is_dead_after_its_attempts_and_the_others_are_stored(tmp_path: Path) -> None:
+    """SCENARIOS 21: 1 dead letter with 3 attempts and its reason; the rest are rows."""
+    async with await serve_site(SiteConfig(items=40, poison=1)) as site:
+        here = Collecting(tmp_path, site)
+        await here.once()
+        assert len(here.rows()) == 39
+        ((outcome, attempts, reason),) = here.ask("SELECT outcome, attempts, reason FROM dead")
+        assert (outcome, attempts) == ("misfit", 3)
+        assert reason
+        assert here.ask("SELECT count(*) FROM task") == [(0,)]
+
+
+async def test_retry_after_holds_the_host_for_all_and_the_item_is_stored(tmp_path: Path) -> None:
+    """SCENARIOS 24: no request reaches the site for the time that it named; the task ends as a row."""
+    async with await serve_site(SiteConfig(items=12, retry_after=2)) as site:
+        truth = site.truth()
+        (path,) = paths(truth, [truth["ids"][0]])
+        site.control(script={path: ["429"]})
+        here = Collecting(tmp_path, site, at_once=1, concurrency=4)
+        report = await here.once()
+        assert report.problems == []
+        assert len(here.rows()) == 12
+        arrivals = site.hits()["arrivals"]
+        refused = next(ms for ms, _, status in arrivals if status == 429)
+        later = [ms - refused for ms, _, _ in arrivals if ms > refused]
+        assert min(later) >= 1_900
+
+
+async def test_two_processes_worth_of_workers_share_the_budget(tmp_path: Path) -> None:
+    """SCENARIOS 12 on one machine: with a gap of 200 ms no two arrivals are nearer, whoever asks."""
+    async with await serve_site(SiteConfig(items=15)) as site:
+        here = Collecting(tmp_path, site, delay="200ms", at_once=4)
+        await asyncio.gather(here.once(), here.once())
+        assert len(here.rows()) == 15
+        times = [ms for ms, _, _ in site.hits()["arrivals"]]
+        gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+        # The site's clock sees the start a little later than the grant: a few ms either way.
+        assert min(gaps) >= 170
+        assert here.states() == {ItemState.STORED.value: 15}
