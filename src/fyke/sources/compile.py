@@ -50,8 +50,8 @@ def compile_text(text: str, *, secrets: Secrets | None = None) -> FileSource:
     """
     try:
         whole = json.loads(text)
-        data, folder = whole["source"], whole.get("folder")
-    except (ValueError, KeyError, TypeError) as error:
+        data, folder = dict(whole["source"]), whole.get("folder")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError("the text is no resolved source", hint="apply the source file again") from error
     return compile_source(data, folder=folder, secrets=secrets)
 

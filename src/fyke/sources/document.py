@@ -52,6 +52,8 @@ class Document:
         self.text = sane(text)
         self.url = url
         self._texts: dict[int, str] = {}
+        # The row that was last read by another parser than its own, and what came out.
+        self.reread: tuple[Any, Any] | None = None
         self._page_labels: Labels | None = None
         self._row_labels: Labels | None = None
 

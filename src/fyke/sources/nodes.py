@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import tzinfo
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 from lxml import etree
@@ -21,6 +22,14 @@ from fyke.sources.timestamps import AUTO, CANONICAL, read_time
 Element = etree._Element
 
 LARGEST_INTEGER: Final = 2**63 - 1
+_AROUND: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("tbody", "thead", "tfoot", "caption", "colgroup"), "<table>"),
+        "tr": "<table><tbody>",
+        **dict.fromkeys(("td", "th"), "<table><tbody><tr>"),
+        **dict.fromkeys(("option", "optgroup"), "<select>"),
+    }
+)
 _TRUE: Final = frozenset(("true", "yes", "1", "是"))
 _FALSE: Final = frozenset(("false", "no", "0", "否"))
 
@@ -74,31 +83,38 @@ def raw_of(value: Any, document: Document) -> str:
 
 
 def lexbor_of(value: Any, document: Document) -> LexborNode | None:
-    """The node that CSS starts from."""
+    """The node that CSS starts from. A row found by XPath is read once more by the parser of CSS."""
     if value is None:
         return document.html.root
     if isinstance(value, LexborNode):
         return value
-    # A row found by XPath is read once more by the CSS parser.
-    return LexborHTMLParser(html_of(value) or "", is_fragment=True).root
+    if document.reread is None or document.reread[0] is not value:
+        html, tag = _outer_html(value)
+        document.reread = (value, LexborHTMLParser(html).css_first(tag))
+    found: LexborNode | None = document.reread[1]
+    return found
 
 
 def element_of(value: Any, document: Document) -> Element:
-    """The element that XPath starts from."""
+    """The element that XPath starts from. A row found by CSS is read once more by the parser of XPath."""
     if value is None:
         return document.tree
     if isinstance(value, Element):
         return value
-    # A row found by CSS is read once more; its own tag is the one element of the new body.
+    if document.reread is None or document.reread[0] is not value:
+        html, tag = _outer_html(value)
+        tree = parse_tree(html)
+        document.reread = (value, next(tree.iter(tag), tree))
+    found: Element = document.reread[1]
+    return found
+
+
+def _outer_html(value: Any) -> tuple[str, str]:
+    """A page with the node alone, inside what its tag must stand in, and the tag."""
     html = html_of(value) or ""
-    tag = value.tag if isinstance(value, LexborNode) else ""
-    if tag in ("tr", "td", "th", "tbody", "thead", "tfoot"):
-        tree = parse_tree(f"<table>{html}</table>")
-        found = next(tree.iter(tag), None)
-        return found if found is not None else tree
-    tree = parse_tree(f"<div>{html}</div>")
-    outer = next(tree.iter("div"), None)
-    return outer[0] if outer is not None and len(outer) else tree
+    tag = (value.tag if isinstance(value, (LexborNode, Element)) else None) or "body"
+    before = _AROUND.get(tag, "")
+    return f"<!doctype html><html><body>{before}{html}", tag
 
 
 def is_empty(value: Any) -> bool:

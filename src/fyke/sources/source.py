@@ -196,7 +196,10 @@ class FileSource:
         stored: Fields = {}
         filled: dict[str, bool] = {}
         for column in self.resolved.columns:
-            value = stored_value(merged.get(column.name), column.type, self.plan.zone)
+            value = merged.get(column.name)
+            # Texts were brought into their form when they were read; the long ones make most of a record.
+            if not (column.type is ColumnType.TEXT and isinstance(value, str) and value):
+                value = stored_value(value, column.type, self.plan.zone)
             if value is not None:
                 stored[column.name] = value
             if column.expected:

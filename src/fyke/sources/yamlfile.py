@@ -94,6 +94,8 @@ class _Reader:
             if not isinstance(key_node, ScalarNode):
                 raise self.fault(key_node, "a key is no text")
             key = str(key_node.value)
+            if key == "<<":
+                raise self.fault(key_node, "the merge key << is not allowed; profiles are merged by `extends`")
             if key in found:
                 first = self.lines[(*path, key)][1]
                 raise self.fault(key_node, f"the key '{key}' is written twice, first in line {first}")
