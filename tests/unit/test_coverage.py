@@ -200,6 +200,13 @@ def test_one_old_row_among_new_ones_does_not_end_the_lookback() -> None:
     assert reader.steps(shows(dated(a=NOW, b=NOW - 900 * HOUR, c=NOW - HOUR))) == [Step.NEXT]
 
 
+def test_new_rows_that_are_pushed_into_the_lookback_do_not_hide_those_above_them() -> None:
+    # As anchors n2 and n1 would end the next walk above n0, which nobody has read.
+    reader = Reader(Rules(known=1, lookback=36 * HOUR), anchors="a b")
+    assert reader.steps(shows(dated(a=NOW))) == [Step.NEXT]
+    assert reader.steps(shows(dated(n2=NOW, n1=NOW, b=NOW - 37 * HOUR))) == [Step.FIRST]
+
+
 def test_a_list_without_dates_has_no_lookback() -> None:
     assert Reader(Rules(known=1, lookback=36 * HOUR), anchors="a").end(shows(keys("a b"))).state is PassState.COMPLETE
 

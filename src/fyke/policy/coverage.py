@@ -63,6 +63,7 @@ class Walk(Struct):
     last_keys: list[str] = []
     last_at: int | None = None
     floor: int | None = None
+    pushed: bool = False  # a page of the lookback shows rows that may have come on top since
     again: bool = False
     blank_pages: int = 0  # in a row
     damaged: str = ""  # why this round proves nothing
@@ -268,10 +269,11 @@ def _take_rows(
             walk.pinned.append(entry.key)
             continue
         _edge(walk, entry, now)
+        known = standing.get(entry.key, NOBODY_KNOWS)
         if walk.met and not rules.all:
+            walk.pushed = walk.pushed or (walk.page > walk.met and not known.anchor)
             continue
         walk.trail.append(entry.key)
-        known = standing.get(entry.key, NOBODY_KNOWS)
         if walk.look:
             _look_at(walk, known)
         walk.in_row = walk.in_row + 1 if known.anchor else 0
@@ -348,7 +350,7 @@ def _conclude(walk: Walk, rules: Rules, coverage: Coverage, problem: str = "") -
     problem = problem or walk.damaged
     if walk.look == 0:
         # One page is one moment, and what it shows has no place to slip to.
-        page = walk.met if walk.met and not rules.all else walk.asked
+        page = walk.met if walk.met and not rules.all and not walk.pushed else walk.asked
         return _finish(walk, rules, coverage, gap=problem) if problem or page <= 1 else _begin_look(walk)
     kept = set(walk.before)
     steady = walk.whole and walk.new == 0 and [key for key in walk.trail if key in kept] == walk.before
