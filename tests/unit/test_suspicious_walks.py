@@ -8,16 +8,15 @@ RULES = Rules(known=1)
 REFUSED = RefusedEntry(9, "no link", "banner", b"f")
 
 
-def end_of(keys: str, anchors: str = "", *, refused: bool = True, coverage: Coverage = KNOWN) -> PassEnd:
+def end_of(keys: str, anchors: str = "", *, coverage: Coverage = KNOWN) -> PassEnd:
     page = ListPage(
         Outcome.OK,
         entries=[Entry(at, key, {}, b"") for at, key in enumerate(keys)],
-        refused=[REFUSED] if refused else [],
-        blank=not keys and not refused,
+        refused=[REFUSED],
     )
     standing = {key: Standing(known=True, anchor=True) for key in anchors}
     walk = Walk()
-    move = advance(walk, page, standing, RULES, coverage, now=0, refused_new=int(refused))
+    move = advance(walk, page, standing, RULES, coverage, now=0, refused_new=1)
     while move.end is None:
         move = advance(walk, page, standing, RULES, coverage, now=0, refused_new=0)
     return move.end
@@ -31,11 +30,6 @@ def test_a_refused_row_does_not_hide_that_the_walk_met_what_was_known() -> None:
 def test_a_walk_that_met_nothing_known_does_not_connect_by_being_accepted() -> None:
     found = end_of("xy")
     assert (found.state, found.connected) == (PassState.SUSPICIOUS, False)
-
-
-def test_an_empty_list_where_rows_were_usual_hides_nothing_once_accepted() -> None:
-    found = end_of("", refused=False)
-    assert (found.state, found.connected) == (PassState.SUSPICIOUS, True)
 
 
 def test_a_first_walk_reaches_its_start_whatever_was_refused() -> None:

@@ -81,6 +81,17 @@ class DecisionContract(DeskSetting):
         assert (gap.newer_key, gap.older_key) == ("y", "a")
         assert next(row for row in await ledger.runs() if row.id == run).state is RunState.GAP
 
+    async def test_an_accepted_empty_list_is_complete_and_usual_from_then_on(
+        self, ledger: Ledger, steps: Steps
+    ) -> None:
+        await steps.walk(["a", "b"])
+        run, _ = await steps.walk((), state=PassState.SUSPICIOUS)
+        assert (await looked(steps)).coverage.usual_rows == 2
+        assert await ledger.accept_run(run, "nothing is on offer in August") == 1
+        assert (await looked(steps)).coverage.usual_rows == 0
+        assert next(row for row in await ledger.runs() if row.id == run).state is RunState.COMPLETE
+        assert await ledger.gaps() == []
+
     async def test_a_run_that_does_not_exist_cannot_be_accepted(self, ledger: Ledger, steps: Steps) -> None:
         with pytest.raises(UsageError, match="no run 4711"):
             await ledger.accept_run(4711, "why not")

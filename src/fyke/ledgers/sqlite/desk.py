@@ -47,8 +47,8 @@ FROM hole h JOIN listing l ON l.id = h.listing_id JOIN source s ON s.id = l.sour
 WHERE ? OR h.closed_at IS NULL ORDER BY h.found_at DESC, h.id DESC
 """
 SUSPICIOUS = """
-SELECT id, listing_id, source_id, connected, first_page_rows FROM pass WHERE run_id = ? AND state = 'suspicious'
-ORDER BY id
+SELECT id, listing_id, source_id, connected OR entries = 0, first_page_rows FROM pass
+WHERE run_id = ? AND state = 'suspicious' ORDER BY id
 """
 ACCEPT_REFUSED = """
 INSERT INTO accepted_refusal(source_id, fingerprint, reason, at)
@@ -156,7 +156,8 @@ def _accept(connection: sqlite3.Connection, run_id: int, reason: str, now: int) 
         raise UsageError(f"there is no run {run_id}", hint="`fyke runs` shows their numbers")
     passes = connection.execute(SUSPICIOUS, (run_id,)).fetchall()
     for pass_id, listing, source, connected, rows in passes:
-        # What had not met the known rows before the checks spoke is right as far as it went: its hole stays.
+        # What had not met the known rows before the checks spoke is right as far as it went: its hole stays. A list
+        # that is rightly empty has none.
         state = PassState.COMPLETE if connected else PassState.GAP
         connection.execute("UPDATE pass SET state = ? WHERE id = ?", (state.value, pass_id))
         cover(connection, pass_id, joined=bool(connected), now=now, reason="accepted, but it met nothing known")
