@@ -1,8 +1,11 @@
-"""SCENARIOS 5, 6, 14, 16-18, 21, 24 on the embedded default: real site, real files, the real pipeline in this process."""
+"""SCENARIOS 5, 6, 14, 16-18, 21, 24 on the embedded default: real site, real files, the real pipeline in this
+process.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 
 from fyke.app import open_stores
@@ -200,7 +203,7 @@ async def test_two_processes_worth_of_workers_share_the_budget(tmp_path: Path) -
         await asyncio.gather(here.once(), here.once())
         assert len(here.rows()) == 15
         times = [ms for ms, _, _ in site.hits()["arrivals"]]
-        gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+        gaps = [later - earlier for earlier, later in pairwise(times)]
         # The site's clock sees the start a little later than the grant: a few ms either way.
         assert min(gaps) >= 170
         assert here.states() == {ItemState.STORED.value: 15}

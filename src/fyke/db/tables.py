@@ -389,3 +389,16 @@ FILL = table(
     _int("total"),
     rowid=False,
 )
+
+# What the rate of a field is measured against: values before the window, and those since.
+FILL_MARK = table(
+    "fill_mark",
+    _int("source_id", key=True),
+    _text("field", key=True),
+    _int("base_filled"),
+    _int("base_total"),
+    _int("filled"),
+    _int("total"),
+    _int("fallen", 0),
+    rowid=False,
+)

@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from fyke.ledgers.sqlite.cleaning import clean_json
+from fyke.ledgers.sqlite.fills import Fill
 from fyke.ledgers.sqlite.letters import FRESH
-from fyke.ledgers.sqlite.records import Draft, Fill, SourceFacts, write_drafts, write_tally
+from fyke.ledgers.sqlite.records import Draft, SourceFacts, write_drafts, write_tally
 from fyke.ledgers.sqlite.state import plain, write_events
 from fyke.model import Entry, Event, Fields, Outcome, Task, TaskKind
 

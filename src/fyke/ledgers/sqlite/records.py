@@ -31,10 +31,6 @@ TALLY = (
     f"INSERT INTO tally(source_id, {', '.join(TALLY_NAMES)}) VALUES (?{', ?' * len(TALLY_NAMES)})"
     f" ON CONFLICT(source_id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in TALLY_NAMES)}"
 )
-FILL = """
-INSERT INTO fill(source_id, day, field, filled, total) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT(source_id, day, field) DO UPDATE SET filled = filled + excluded.filled, total = total + excluded.total
-"""
 
 
 class SourceFacts(Struct):
@@ -139,21 +135,3 @@ def write_tally(connection: sqlite3.Connection, counts: dict[int, Counter[str]])
     connection.executemany(
         TALLY, [(source, *(counts[source][name] for name in TALLY_NAMES)) for source in sorted(counts)]
     )
-
-
-class Fill:
-    """How often each expected field had a value, added up over one transaction."""
-
-    def __init__(self) -> None:
-        self._filled: Counter[tuple[int, int, str]] = Counter()
-        self._total: Counter[tuple[int, int, str]] = Counter()
-
-    def add(self, source: int, at: int, filled: dict[str, bool]) -> None:
-        day = at // DAY_MS
-        for field, has_value in filled.items():
-            self._total[source, day, field] += 1
-            self._filled[source, day, field] += has_value
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        rows = [(*key, self._filled[key], self._total[key]) for key in sorted(self._total)]
-        connection.executemany(FILL, rows)

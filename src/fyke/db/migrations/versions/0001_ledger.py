@@ -305,6 +305,17 @@ def records() -> None:
         whole("total"),
         rowid=False,
     )
+    make(
+        "fill_mark",
+        whole("source_id", key=True),
+        text("field", key=True),
+        whole("base_filled"),
+        whole("base_total"),
+        whole("filled"),
+        whole("total"),
+        whole("fallen", default="0"),
+        rowid=False,
+    )
 
 
 def letters() -> None:
