@@ -4,15 +4,19 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from fyke.db.migrate import upgrade
 from fyke.db.sqlite import SqliteDatabase, open_connection
 from fyke.errors import UsageError
+from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sqlite import SqliteLedger, audit
 from fyke.ledgers.sqlite.desk import COUNTS
 from fyke.ledgers.sqlite.forget import BY_KEY
+from fyke.model import ForgetFilter
+from fyke.pipeline import auditor
 from fyke.testing.clock import FakeClock
 from fyke.testing.desk_contract import DeskContract
 from fyke.testing.desk_setting import everything
@@ -118,3 +122,43 @@ class TestDeskOfSqlite(DeskContract):
         assert any("SEARCH i USING INDEX item_open (source_id=?)" in step for step in plan), plan
         assert sum("TEMP B-TREE" in step for step in plan) <= 1, plan  # the sources by name
         connection.close()
+
+
+class TestRepairWithTheFrontier:
+    """`fyke audit --repair`: the ledger mends itself, the reconciler brings the frontier in line."""
+
+    async def test_a_task_deleted_behind_the_frontiers_back_is_named_and_offered_again(
+        self, ledger: SqliteLedger, clock: FakeClock, path: Path, damage: Callable[[str], Awaitable[None]]
+    ) -> None:
+        steps, database = Steps(ledger, clock), SqliteDatabase(path)
+        frontier = SqlFrontier(database, clock, Random(1))
+        await steps.source()
+        lost, kept = await steps.listed("a", "b")
+        await frontier.offer([lost, kept])
+        clock.advance(60_000)
+        assert (await auditor.audit(ledger, frontier)).findings == []
+        await damage(f"DELETE FROM task WHERE key = '{lost.key}'")
+        report = await auditor.audit(ledger, frontier)
+        assert [(found.kind, found.key) for found in report.findings] == [("unqueued", "a")]
+        assert (report.unqueued, report.balanced) == (1, True)
+        mended, after = await auditor.repair(ledger, frontier)
+        assert [(found.kind, found.key, found.mended) for found in mended] == [("unqueued", "a", True)]
+        assert (after.unqueued, after.findings) == (0, [])
+        assert await frontier.known([lost.key, kept.key]) == [1, 1]
+        await database.close()
+
+    async def test_a_task_whose_item_was_deleted_is_named_and_dropped(
+        self, ledger: SqliteLedger, clock: FakeClock, path: Path
+    ) -> None:
+        steps, database = Steps(ledger, clock), SqliteDatabase(path)
+        frontier = SqlFrontier(database, clock, Random(1))
+        await steps.source()
+        (task,) = await steps.listed("a")
+        await frontier.offer([task])
+        await ledger.forget(ForgetFilter(key="a"))
+        assert [found.kind for found in (await auditor.audit(ledger, frontier)).findings] == ["task_unknown"]
+        mended, after = await auditor.repair(ledger, frontier)
+        assert [(found.kind, found.mended) for found in mended] == [("task_unknown", True)]
+        assert after.findings == []
+        assert await frontier.known([task.key]) == [None]
+        await database.close()
