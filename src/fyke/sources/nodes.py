@@ -15,12 +15,14 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from fyke.model import ColumnType
 from fyke.sources.amounts import plain_number, read_number
 from fyke.sources.document import Document, parse_tree
+from fyke.sources.faults import Misfit
 from fyke.sources.feeds import FeedEntry
 from fyke.sources.markup import sane, squeeze, text_of_element, text_of_html
 from fyke.sources.timestamps import AUTO, CANONICAL, read_time
 
 Element = etree._Element
 
+DEEPEST_JSON: Final = 200
 LARGEST_INTEGER: Final = 2**63 - 1
 _AROUND: Final = MappingProxyType(
     {
@@ -122,16 +124,22 @@ def is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, (str, list, dict)) and not value)
 
 
-def plain_json(value: Any) -> Any:
-    """JSON as the ledger holds it: numbers that are no whole ones as floats, texts that every database takes."""
+def plain_json(value: Any, depth: int = 0) -> Any:
+    """JSON as the ledger holds it: numbers that are no whole ones as floats, texts that every database takes.
+
+    Raises:
+        Misfit: it is nested too deep.
+    """
+    if depth > DEEPEST_JSON:
+        raise Misfit(f"a JSON value is nested more than {DEEPEST_JSON} deep")
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, str):
         return sane(value)
     if isinstance(value, Mapping):
-        return {sane(str(name)): plain_json(part) for name, part in value.items()}
+        return {sane(str(name)): plain_json(part, depth + 1) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_json(part) for part in value]
+        return [plain_json(part, depth + 1) for part in value]
     return value if value is None or isinstance(value, (bool, int, float)) else text_of(value)
 
 

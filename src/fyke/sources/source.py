@@ -111,10 +111,7 @@ class FileSource:
         try:
             page.entries.append(self._entry(position, row, context, lanes))
         except (Refused, StepFailed, Misfit, UsageError, RecursionError) as error:
-            raw = squeeze(sane(raw_of(row, context.document)))
-            text = squeeze(sane(text_of(row) or "")) or raw
-            print_of = fingerprint(text.encode())
-            page.refused.append(RefusedEntry(position, str(error), raw[:LONGEST_RAW], print_of))
+            page.refused.append(_refused(position, str(error), row, context.document))
 
     def _entry(self, position: int, row: Any, context: Context, lanes: dict[str, str]) -> Entry:
         if row is None:
@@ -217,6 +214,15 @@ class FileSource:
                     value = pattern.sub("", value)  # noqa: PLW2901
             found[name] = value
         return found
+
+
+def _refused(position: int, reason: str, row: Any, document: Document) -> RefusedEntry:
+    try:
+        raw = squeeze(sane(raw_of(row, document))) if row is not None else "null"
+        text = squeeze(sane(text_of(row) or "")) or raw
+    except (Misfit, RecursionError) as error:
+        raw = text = f"({error})"
+    return RefusedEntry(position, reason, raw[:LONGEST_RAW], fingerprint(text.encode()))
 
 
 def _judged(fields: tuple[FieldReading, ...], found: Fields) -> DetailPage:
