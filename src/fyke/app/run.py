@@ -18,13 +18,14 @@ from fyke import __version__
 from fyke.app.sources import configure_lanes, pick
 from fyke.app.stores import Stores, open_stores
 from fyke.model import SourceCounts
+from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.pipeline.supervisor import Round, Supervisor, SupervisorConfig
-from fyke.pipeline.worker import Worker, WorkerConfig
+from fyke.pipeline.worker import Worker
 from fyke.settings import Settings
 
 Progress = Callable[[list[SourceCounts]], None]

@@ -16,6 +16,7 @@ STATEMENTS = (
       gap INTEGER NOT NULL,
       jitter INTEGER NOT NULL,
       concurrency INTEGER NOT NULL,
+      configured INTEGER NOT NULL DEFAULT 0,
       next_at INTEGER NOT NULL DEFAULT 0,
       start_at INTEGER NOT NULL DEFAULT 0,
       hold_until INTEGER NOT NULL DEFAULT 0,

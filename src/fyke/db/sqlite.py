@@ -34,6 +34,7 @@ PRAGMAS = (
     "foreign_keys=off",
     "cache_size=-16384",
     "temp_store=memory",
+    "wal_autocheckpoint=4000",
     "mmap_size=0",
     f"busy_timeout={BUSY_TIMEOUT_MS}",
 )

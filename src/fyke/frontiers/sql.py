@@ -55,9 +55,9 @@ class SqlFrontier:
         self._noted = 0
         self._lucky = False
 
-    async def configure(self, lanes_: Sequence[LanePolicy]) -> None:
+    async def configure(self, lanes_: Sequence[LanePolicy], *, tighten: bool = False) -> None:
         _check_batch(lanes_)
-        await self._write(lambda connection, now: lanes.configure(connection, lanes_))
+        await self._write(lambda connection, now: lanes.configure(connection, lanes_, tighten=tighten))
 
     async def offer(self, tasks: Sequence[Task]) -> int:
         _check_batch(tasks)

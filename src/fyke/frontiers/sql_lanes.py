@@ -61,14 +61,14 @@ class Grant:
                 task = Task(TaskKind(kind), ref, generation, name, self.pool, priority, source_hash, starts)
                 start = first + max(0, number * gap - jitter) if number else first
                 self.deliveries.append(Delivery(task, self.token, self._worker, end, starts, start))
-                tasks.append((end, self._duration, self.token, self._worker, seq))
+                tasks.append(seq)
             # Fewer rows than asked for: these are all there are, whatever the counter says.
             left = (len(rows) if len(rows) <= wanted else ready) - len(mine)
             best = rows[len(mine)][4] if len(rows) > len(mine) else 2
             # The earliest time at which one more start may be possible; `begin` moves it to the true one.
             next_at = first + max(0, len(mine) * gap - jitter) if gap > 0 else self.now
             updates.append((left, best, len(mine), next_at if mine else due_at, lane_id))
-        connection.executemany(sql.TAKE, tasks)
+        connection.execute(sql.TAKE, (end, self._duration, self.token, self._worker, json.dumps(tasks)))
         connection.executemany(sql.LANE_TAKEN[self.pool], updates)
 
 
@@ -126,9 +126,11 @@ def permit(
     return int(at - now)
 
 
-def configure(connection: sqlite3.Connection, policies: Sequence[LanePolicy]) -> None:
+def configure(connection: sqlite3.Connection, policies: Sequence[LanePolicy], *, tighten: bool) -> None:
     rows = [(one.lane, one.gap, one.jitter, one.concurrency) for one in strictest(policies)]
-    connection.executemany(sql.CONFIGURE, rows)
+    if not tighten:
+        connection.execute(sql.UNCONFIGURE, (json.dumps([row[0] for row in rows]),))
+    connection.executemany(sql.TIGHTEN if tighten else sql.CONFIGURE, rows)
 
 
 def hold(connection: sqlite3.Connection, now: int, lane: str, until: int, reason: str) -> None:

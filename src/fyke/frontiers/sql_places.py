@@ -119,12 +119,12 @@ def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> in
         if generation >= wanted[key].generation:
             del wanted[key]
         else:
-            replaced.append((seq,))
+            replaced.append(seq)
             moves.leave(lane_id, pool, state)
     if not wanted:
         return 0
     if replaced:
-        connection.executemany(sql.REMOVE, replaced)
+        connection.execute(sql.REMOVE, (json.dumps(replaced),))
         end_permits(connection, known & wanted.keys(), moves)
     lanes = lane_ids(connection, {task.lane for task in wanted.values()})
     rows = []
@@ -157,7 +157,7 @@ def finish(connection: sqlite3.Connection, deliveries: Sequence[Delivery], count
     """Acknowledge (`counter` acked) or bury (buried)."""
     live = owned(connection, deliveries)
     if live:
-        connection.executemany(sql.REMOVE, [(task.seq,) for task in live.values()])
+        connection.execute(sql.REMOVE, (json.dumps([task.seq for task in live.values()]),))
         give_back(connection, live.values(), LaneMoves())
         connection.execute(f"UPDATE task_meta SET {counter} = {counter} + ?", (len(live),))
     return taken(live, deliveries)
@@ -197,10 +197,10 @@ def drop(connection: sqlite3.Connection, keys: Sequence[tuple[str, int]]) -> int
     asked = json.dumps(sorted({key for key, _ in wanted}))
     for key, generation, seq, state, lane_id, pool in connection.execute(sql.LIVE, (asked,)).fetchall():
         if (key, generation) in wanted:
-            rows.append((seq,))
+            rows.append(seq)
             ended.append(key)
             moves.leave(lane_id, pool, state)
-    connection.executemany(sql.REMOVE, rows)
+    connection.execute(sql.REMOVE, (json.dumps(rows),))
     end_permits(connection, ended, moves)
     moves.write(connection)
     return len(ended)

@@ -36,7 +36,10 @@ HEADS = """
     SELECT seq, kind, ref, generation, priority, source_hash, starts FROM task
     WHERE state = 0 AND lane_id = ? AND pool = ? ORDER BY priority, seq LIMIT ?
 """
-TAKE = "UPDATE task SET state = 2, at = ?, length = ?, token = ?, worker = ?, begun = 0 WHERE seq = ?"
+TAKE = """
+    UPDATE task SET state = 2, at = ?, length = ?, token = ?, worker = ?, begun = 0
+    WHERE seq IN (SELECT value FROM json_each(?))
+"""
 LANE_TAKEN = {
     pool: f"UPDATE task_lane SET ready_{pool} = ?, best_{pool} = ?, leased = leased + ?, next_at = ? WHERE id = ?"
     for pool in POOLS
@@ -57,7 +60,7 @@ LANES = """
 BEGIN = "UPDATE task SET starts = ?, begun = ? WHERE seq = ?"
 RESERVE = "UPDATE task_lane SET start_at = ?, next_at = max(next_at, ?) WHERE id = ?"
 EXTEND = "UPDATE task SET at = ?, length = ? WHERE seq = ?"
-REMOVE = "DELETE FROM task WHERE seq = ?"
+REMOVE = "DELETE FROM task WHERE seq IN (SELECT value FROM json_each(?))"
 RETRY = """
     UPDATE task SET state = 1, at = ?, length = ?, token = 0, worker = '', reason = ?,
       starts = starts - (begun > 0 AND NOT ?), begun = 0
@@ -140,9 +143,26 @@ SET_CLOCK_HIGH = "UPDATE task_meta SET clock_high = ?"
 # lanes
 
 CONFIGURE = """
-    INSERT INTO task_lane(name, gap, jitter, concurrency) VALUES (?, ?, ?, ?)
-    ON CONFLICT(name) DO UPDATE SET gap = excluded.gap, jitter = excluded.jitter, concurrency = excluded.concurrency
-    WHERE gap <> excluded.gap OR jitter <> excluded.jitter OR concurrency <> excluded.concurrency
+    INSERT INTO task_lane(name, gap, jitter, concurrency, configured) VALUES (?, ?, ?, ?, 1)
+    ON CONFLICT(name) DO UPDATE SET gap = excluded.gap, jitter = excluded.jitter, concurrency = excluded.concurrency,
+      configured = 1
+    WHERE configured = 0 OR gap <> excluded.gap OR jitter <> excluded.jitter OR concurrency <> excluded.concurrency
+"""
+# The longest gap, the longest shortest gap, the fewest at once; a lane with defaults only takes what is given.
+TIGHTEN = """
+    INSERT INTO task_lane(name, gap, jitter, concurrency, configured) VALUES (?, ?, ?, ?, 1)
+    ON CONFLICT(name) DO UPDATE SET
+      gap = iif(configured, max(gap, excluded.gap), excluded.gap),
+      jitter = iif(configured, max(gap, excluded.gap) - max(gap - jitter, excluded.gap - excluded.jitter),
+        excluded.jitter),
+      concurrency = iif(configured, min(concurrency, excluded.concurrency), excluded.concurrency),
+      configured = 1
+    WHERE configured = 0 OR gap < excluded.gap OR gap - jitter < excluded.gap - excluded.jitter
+      OR concurrency > excluded.concurrency
+"""
+UNCONFIGURE = """
+    UPDATE task_lane SET configured = 0
+    WHERE configured = 1 AND name NOT IN (SELECT value FROM json_each(?))
 """
 HOLD = """
     UPDATE task_lane SET hold_until = :until, hold_ms = :length, hold_reason = :reason WHERE name = :lane

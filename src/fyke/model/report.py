@@ -125,7 +125,9 @@ class AuditSource(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A key that is on one side only. `mendable`: `fyke audit --repair` can mend it. `item_id` is 0 where none is meant."""
+    """A key that is on one side only. `mendable`: `fyke audit --repair` can mend it. `item_id` is 0 where none is
+    meant.
+    """
 
     kind: str
     source_id: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fyke.errors import FetchFailed, UsageError
 from fyke.model import Delivery, DueItem, Fields, ItemState, LanePolicy, Outcome, Result
@@ -138,4 +139,6 @@ class Collector:
 def lane_policy(source: Source, lane: str) -> LanePolicy:
     """The source's own policy for a lane: named, or its policy for any host."""
     policies = {policy.lane: policy for policy in source.resolved.lanes}
-    return policies.get(lane) or policies.get("*") or LanePolicy(lane)
+    if lane in policies:
+        return policies[lane]
+    return replace(policies["*"], lane=lane) if "*" in policies else LanePolicy(lane)

@@ -300,6 +300,8 @@ class _Walker:
             self._counts[name] += amount
         if result.due:
             try:
+                lanes = sorted({task.lane for task in result.due if task.lane})
+                await self._sender.tighten(lane_policy(self._source, lane) for lane in lanes)
                 await self._sender.frontier.offer(result.due)
             except TransientError as error:
                 log.warning("offer failed, the reconciler will make it good: %s", error)

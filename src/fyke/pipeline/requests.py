@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fyke.errors import Deferred, FetchFailed, LeaseLost
 from fyke.model import Delivery, FetchPolicy, LanePolicy, Outcome, Request, Response, Started
@@ -17,6 +17,8 @@ from fyke.ports import Clock, Fetcher, Frontier, Robots
 
 MOST_BATCHED = 500
 NOT_MODIFIED = 304
+ASSERTED_FOR_S = 60.0
+MOST_ASSERTED = 10_000
 
 
 class Starter:
@@ -64,14 +66,23 @@ class Sender:
     def __init__(self, frontier: Frontier, fetcher: Fetcher, robots: Robots, clock: Clock) -> None:
         self.frontier, self.fetcher, self.robots, self.clock = frontier, fetcher, robots, clock
         self.starter = Starter(frontier)
-        self._slowed: dict[str, int] = {}
+        self._asserted: dict[LanePolicy, float] = {}
+
+    async def tighten(self, policies: Iterable[LanePolicy]) -> None:
+        """Make lanes at least as strict as these; said again once a minute, for a restart may have set them anew."""
+        now = self.clock.monotonic()
+        due = [policy for policy in policies if now - self._asserted.get(policy, -ASSERTED_FOR_S) >= ASSERTED_FOR_S]
+        if not due:
+            return
+        if len(self._asserted) > MOST_ASSERTED:
+            self._asserted.clear()
+        await self.frontier.configure(due, tighten=True)
+        self._asserted.update(dict.fromkeys(due, now))
 
     async def slow_down(self, lane: str, delay_ms: int, own: LanePolicy) -> None:
         """A robots.txt crawl delay can only make a lane slower."""
-        if delay_ms > own.gap - own.jitter and self._slowed.get(lane, 0) < delay_ms:
-            policy = LanePolicy(lane, gap=max(own.gap, delay_ms + own.jitter), jitter=own.jitter, concurrency=1)
-            await self.frontier.configure([policy])
-            self._slowed[lane] = delay_ms
+        if delay_ms > own.gap:
+            await self.tighten([LanePolicy(lane, gap=delay_ms, jitter=0, concurrency=own.concurrency)])
 
 
 class TaskRequests:

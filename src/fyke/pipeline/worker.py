@@ -11,13 +11,12 @@ import logging
 from collections.abc import Sequence
 from random import Random
 
-from msgspec import Struct
-
 from fyke.errors import Deferred, LeaseLost, TransientError
-from fyke.model import Delivery, DueItem, Outcome, Retry, TaskKind, WorkerRow
+from fyke.model import Delivery, DueItem, Outcome, Retry, TaskKind
 from fyke.pipeline.collector import Collector
 from fyke.pipeline.committer import Committer
 from fyke.pipeline.hand import Hand
+from fyke.pipeline.heart import Heart, WorkerConfig
 from fyke.pipeline.lister import Lister
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.shelf import SourceShelf
@@ -29,25 +28,7 @@ log = logging.getLogger("fyke.worker")
 
 MOST_LEASED = 64
 GATHER_S = 0.005
-BEAT_S = 5.0
 AWAY_CAP_S = 5.0
-
-
-class WorkerConfig(Struct, frozen=True):
-    """`slots`: tasks worked on at once. Times in ms; `grace`: for finishing after a stop; `task_limit`: for one
-    visit.
-    """
-
-    name: str
-    host: str
-    pid: int
-    version: str
-    pool: str = "text"
-    slots: int = 8
-    lease: int = 30_000
-    grace: int = 25_000
-    task_limit: int = 300_000
-    blocks_to_pause: int = 5
 
 
 class Worker:
@@ -84,7 +65,7 @@ class Worker:
         self._stop, self._room = asyncio.Event(), asyncio.Event()
         self._away = 0
         self._active = 0
-        self._started_at = clock.now()
+        self._heart = Heart(config, ledger, clock, self._hand, self._committer, stages)
 
     def stop(self) -> None:
         """Take no more; finish within the grace time, give the rest back."""
@@ -100,7 +81,7 @@ class Worker:
         loops = [
             asyncio.create_task(self._hand.renew()),
             asyncio.create_task(self._committer.run(self._room.set)),
-            asyncio.create_task(self._beat()),
+            asyncio.create_task(self._heart.run()),
         ]
         try:
             leasing = asyncio.create_task(self._lease_loop())
@@ -114,7 +95,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(leasing, *loops, return_exceptions=True)
             await self._hand.give_back()
-            await self._last_beat()
+            await self._heart.beat()
 
     async def _drain(self) -> None:
         deadline = self._clock.monotonic() + self.config.grace / 1000
@@ -282,39 +263,3 @@ class Worker:
             visited = self._collector.ended(delivery, due, Outcome.TIMEOUT, reason, delivery.starts + 1, began)
         self._hand.worked(delivery)
         self._committer.put(visited, due.source_id)
-
-    def _row(self) -> WorkerRow:
-        return WorkerRow(
-            worker=self.config.name,
-            host=self.config.host,
-            pid=self.config.pid,
-            version=self.config.version,
-            pool=self.config.pool,
-            started_at=self._started_at,
-            beat_at=self._clock.now(),
-            in_hand=len(self._hand),
-            done=self._committer.done,
-            failed=self._committer.failed,
-            memory=resident_bytes(),
-            stage=self._stages.snapshot(),
-        )
-
-    async def _beat(self) -> None:
-        while True:
-            await self._last_beat()
-            await self._clock.sleep(BEAT_S)
-
-    async def _last_beat(self) -> None:
-        try:
-            await self._ledger.beat(self._row())
-        except TransientError as error:
-            log.debug("no heartbeat: %s", error)
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - one read a beat, no path to build
-            return int(file.read().split()[1]) * 4096
-    except (OSError, ValueError, IndexError):
-        return 0

@@ -24,8 +24,12 @@ from fyke.model import (
 
 
 class Frontier(Protocol):
-    async def configure(self, lanes: Sequence[LanePolicy]) -> None:
-        """Set the policies of lanes. A lane that is not configured has LanePolicy's defaults. Safe to repeat."""
+    async def configure(self, lanes: Sequence[LanePolicy], *, tighten: bool = False) -> None:
+        """Set the policies of all lanes that sources name; other lanes keep theirs until somebody tightens them anew.
+
+        A lane that was never configured has LanePolicy's defaults. With `tighten` only the given lanes are touched, and
+        a configured one can only become stricter: for hosts that are found on the way, and robots.txt. Safe to repeat.
+        """
         ...
 
     async def offer(self, tasks: Sequence[Task]) -> int:

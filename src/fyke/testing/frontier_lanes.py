@@ -50,6 +50,27 @@ class LanesContract:
         assert leased.deliveries == []
         assert leased.wait_ms <= 1_000
 
+    async def test_a_lane_that_is_tightened_only_becomes_stricter(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy("slow", 400, 0, 2)])
+        await frontier.configure([LanePolicy("slow", 0, 0, 50)], tighten=True)
+        await frontier.offer([item(ref, "slow") for ref in range(9)])
+        assert len(await take(frontier)) == 2
+        await frontier.configure([LanePolicy("slow", 400, 0, 1)], tighten=True)
+        await frontier.configure([LanePolicy("slow", 400, 0, 3)], tighten=True)
+        assert await take(frontier) == []
+
+    async def test_a_lane_with_defaults_takes_what_the_first_source_says(self, frontier: Frontier) -> None:
+        await frontier.offer([item(ref, "found") for ref in range(9)])
+        await frontier.configure([LanePolicy("found", 0, 0, 8)], tighten=True)
+        assert len(await take(frontier)) == 8
+
+    async def test_a_lane_that_no_source_names_any_more_can_be_loosened_again(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy("found", 5_000, 0, 1)], tighten=True)
+        await frontier.configure([LanePolicy("other", 0, 0, 1)])
+        await frontier.configure([LanePolicy("found", 0, 0, 4)], tighten=True)
+        await frontier.offer([item(ref, "found") for ref in range(9)])
+        assert len(await take(frontier)) == 4
+
     async def test_a_slow_lane_is_passed_over(self, frontier: Frontier) -> None:
         await frontier.configure([SLOW])
         await open_free(frontier)
