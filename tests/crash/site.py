@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from fyke.errors import FetchFailed
@@ -27,53 +28,78 @@ from fyke.ports import Clock, Gate, SourceChecks, SourceConnect, SourceSchedule
 SOURCE_ID = "played"
 HOST = "http://site.example"
 PER_PAGE = 3
-SECONDS = {f"{HOST}/detail/a": 5.0}
-"""How long an answer takes where it is not quick: longer than a third of a lease, so that it is renewed."""
 
 
 class PlayedSite:
     """What the site shows now. `titles`: key → title, newest first; `gone`: keys whose detail answers 404.
 
-    `busy_once`: addresses that answer 503 with Retry-After to their first request.
+    `busy_once`: addresses that answer 503 with Retry-After to their first request. `blank`: how often a list page comes
+    back without rows. `after_list`: what happens once a list page was made. `seconds`: how long an answer takes where
+    it is not quick.
     """
 
     def __init__(self) -> None:
         self.titles = {"e": "fünf", "d": "四", "c": "trois", "b": "two", "a": "uno"}
-        self.gone = {"c"}
-        self.busy_once, self.edited = {f"{HOST}/list/2", f"{HOST}/detail/b"}, {"d"}
+        self.gone, self.edited = {"c"}, {"d"}
+        self.busy_once = {f"{HOST}/list/2", detail("b")}
+        self.blank: Counter[int] = Counter()
+        self.etag = ""
+        self.deadly: set[str] = set()
+        self.after_list: Callable[[int], None] = lambda page: None
+        # Longer than a third of a lease, so that it is renewed.
+        self.seconds = {detail("a"): 5.0}
 
     def edit(self) -> None:
         """One notice gets another title, and a new one comes."""
         self.titles = {"f": "六", **self.titles, "d": "四 (corrected)"}
 
-    def answer(self, url: str) -> tuple[int, str]:
+    def withdraw(self, *keys: str) -> None:
+        self.titles = {key: title for key, title in self.titles.items() if key not in keys}
+
+    def answer(self, request: Request) -> tuple[int, dict[str, str], str]:
+        url = request.url
         if url in self.busy_once:
             self.busy_once.discard(url)
-            return 503, "busy"
+            return 503, {"retry-after": "2"}, "busy"
         kind, name = url.removeprefix(f"{HOST}/").split("/")
         if kind == "list":
-            keys = list(self.titles)[(int(name) - 1) * PER_PAGE : int(name) * PER_PAGE]
-            rows = [{"key": key, "title": self.titles[key]} for key in keys]
-            return 200, json.dumps({"rows": rows, "more": int(name) * PER_PAGE < len(self.titles)})
+            return self._list(int(name), request.headers.get("If-None-Match", ""))
         if name in self.gone:
-            return 404, "gone"
-        return 200, json.dumps({"title": self.titles[name], "body": f"body of {name}"})
+            return 404, {}, "gone"
+        return 200, {}, json.dumps({"title": self.titles[name], "body": f"{kind} of {name}"})
+
+    def _list(self, page: int, known: str) -> tuple[int, dict[str, str], str]:
+        headers = {"etag": self.etag} if self.etag else {}
+        if self.etag and known == self.etag:
+            return 304, headers, ""
+        keys = list(self.titles)[(page - 1) * PER_PAGE : page * PER_PAGE]
+        rows = [{"key": key, "title": self.titles[key]} for key in keys]
+        more = page * PER_PAGE < len(self.titles)
+        if self.blank[page]:
+            self.blank[page] -= 1
+            rows = []
+        self.after_list(page)
+        return 200, headers, json.dumps({"rows": rows, "more": more})
+
+
+def detail(key: str) -> str:
+    return f"{HOST}/detail/{key}"
 
 
 class PlayedFetcher:
-    """`ports.Fetcher` over the played site."""
+    """`ports.Fetcher` over the played site. `die` ends the process."""
 
-    def __init__(self, site: PlayedSite, clock: Clock, fetches: Counter[str]) -> None:
-        self._site, self._clock, self._fetches = site, clock, fetches
+    def __init__(self, site: PlayedSite, clock: Clock, fetches: Counter[str], die: Callable[[], None]) -> None:
+        self._site, self._clock, self._fetches, self._die = site, clock, fetches, die
 
     async def fetch(self, request: Request, policy: FetchPolicy, gate: Gate) -> Response:
         self._fetches[request.url] += 1
         started = self._clock.now()
-        status, text = self._site.answer(request.url)
-        await self._clock.sleep(SECONDS.get(request.url, 0.3))
-        body = text.encode()
-        headers = {"retry-after": "2"} if status == 503 else {}
-        return Response(request.url, status, headers, body, text, started_at=started)
+        status, headers, text = self._site.answer(request)
+        await self._clock.sleep(self._site.seconds.get(request.url, 0.3))
+        if request.url in self._site.deadly:
+            self._die()
+        return Response(request.url, status, headers, text.encode(), text, started_at=started)
 
     async def close(self) -> None:
         return None
@@ -85,7 +111,7 @@ class PlayedRobots:
 
 
 class PlayedSource:
-    """A source as a Python class of the port's shape."""
+    """A source as a Python class of the port's shape. `hops`: the addresses of an item's visit."""
 
     resolved = ResolvedSource(
         id=SOURCE_ID,
@@ -99,14 +125,16 @@ class PlayedSource:
         has_detail=True,
         lanes=(LanePolicy("site.example", gap=0, jitter=0, concurrency=4),),
     )
-    schedule = SourceSchedule()
     connect = SourceConnect(known=2, start="all")
     checks = SourceChecks()
     fetch = FetchPolicy()
     list_fields: tuple[str, ...] = ("title",)
     compared: tuple[str, ...] = ("title", "body")
     paged = True
-    steps = 1
+
+    def __init__(self, hops: tuple[str, ...] = ("detail",), schedule: SourceSchedule | None = None) -> None:
+        self._hops, self.steps = hops, len(hops)
+        self.schedule = schedule or SourceSchedule()
 
     def listings(self) -> list[Listing]:
         return [Listing("main")]
@@ -121,9 +149,9 @@ class PlayedSource:
             Entry(
                 position=n,
                 key=row["key"],
-                fields={"title": row["title"], "url": f"{HOST}/detail/{row['key']}"},
+                fields={"title": row["title"], "key": row["key"]},
                 hash=content_hash({"title": row["title"]}, ("title",)),
-                url=f"{HOST}/detail/{row['key']}",
+                url=detail(row["key"]),
                 lane="site.example",
             )
             for n, row in enumerate(data["rows"])
@@ -132,7 +160,7 @@ class PlayedSource:
         return ListPage(Outcome.OK, entries=entries, next=following, blank=not entries, last_by_hint=following is None)
 
     def detail_request(self, step: int, fields: Fields) -> Request:
-        return Request(fields["url"])
+        return Request(f"{HOST}/{self._hops[step]}/{fields['key']}")
 
     def read_detail(self, step: int, response: Response, fields: Fields) -> DetailPage:
         try:
@@ -143,7 +171,3 @@ class PlayedSource:
     def record(self, entry: Fields, detail: Fields) -> tuple[Fields, bytes, dict[str, bool]]:
         record = {"title": detail.get("title") or entry["title"], "body": detail.get("body")}
         return record, content_hash(record, self.compared), {"title": True, "body": bool(record["body"])}
-
-
-def make_source() -> PlayedSource:
-    return PlayedSource()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.scenario import AFTER_EDIT, CHANGES, FAULTS_OF_READS, READS, World, broken_promises, play, points
+from tests.crash.scenario import AFTER_EDIT, CHANGES, FAULTS_OF_READS, READS, broken_promises, play, points
 from tests.crash.virtual import run_virtual
-from tests.crash.world import NEVER_FAULTY, Fault, Point
+from tests.crash.world import NEVER_FAULTY, Fault, Point, World
 
 FIRST = [(point, fault) for point in points(CHANGES) for fault in Fault]
 FIRST += [(point, fault) for point in points(READS) for fault in FAULTS_OF_READS]

@@ -24,15 +24,16 @@ from fyke.errors import FetchFailed, TransientError
 from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sqlite import SqliteLedger
 from fyke.model import LanePolicy
+from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
-from fyke.pipeline.worker import Worker, WorkerConfig
+from fyke.pipeline.worker import Worker
 from fyke.policy.outcome import Limits
 from fyke.testing.effects import install_effect_log
-from tests.crash.site import HOST, SOURCE_ID, PlayedFetcher, PlayedRobots, PlayedSite, PlayedSource, make_source
+from tests.crash.site import HOST, SOURCE_ID, PlayedFetcher, PlayedRobots, PlayedSite, PlayedSource
 from tests.crash.virtual import TimedDatabase, VirtualClock
 
 LANE = HOST.removeprefix("http://")
@@ -62,7 +63,10 @@ NEVER_FAULTY = frozenset({"frontier.wait", "ledger.close", "frontier.close", "fe
 
 
 class Calls:
-    """The counting, shared by all proxies of a life. `meanwhile`: what others do while this one is stopped."""
+    """The counting, shared by all proxies of a life. `meanwhile`: what others do while this one is stopped.
+
+    `then`: what happens just before a call. `away`: ledger and frontier are.
+    """
 
     def __init__(
         self, plan: Mapping[Point, Fault], meanwhile: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
@@ -72,7 +76,8 @@ class Calls:
         self.dead, self._awake = asyncio.Event(), asyncio.Event()
         self._awake.set()
         self.hit: list[tuple[Point, Fault]] = []
-        self.trace: list[str] = []
+        self.then: dict[Point, Callable[[], None]] = {}
+        self.away = False
 
     async def make(self, name: str, call: Callable[[], Any]) -> Any:
         await self._run_on()
@@ -81,7 +86,9 @@ class Calls:
         fault = self.plan.pop(point, None)
         if fault is not None:
             self.hit.append((point, fault))
-        self.trace.append(name)
+        self.then.pop(point, lambda: None)()
+        if self.away and not name.startswith("fetcher."):
+            raise self._error(name, "is away")
         if fault is Fault.DIE_BEFORE:
             self.die()
         if fault is Fault.NO_EFFECT:
@@ -158,11 +165,12 @@ class World:
 
     def __init__(self, path: Path, source: PlayedSource | None = None) -> None:
         self.path, self.clock = path, VirtualClock()
-        self.source = source or make_source()
+        self.source = source or PlayedSource()
         self.site = PlayedSite()
         self.fetches: Counter[str] = Counter()
         self.processes: list[Process] = []
-        self.slots, self.lease = 3, LEASE_MS
+        self.slots, self.lease, self.grace = 3, LEASE_MS, 2_000
+        self.meanwhile = self.another_does_the_work
 
     @property
     def hit(self) -> list[tuple[Point, Fault]]:
@@ -172,14 +180,21 @@ class World:
     async def process(self, plan: Mapping[Point, Fault] | None = None) -> AsyncIterator[Process]:
         """The parts of a new process; what is left of it at the end is thrown away."""
         number = len(self.processes) + 1
-        database, calls, random = TimedDatabase(self.path), Calls(plan or {}, self._meanwhile), Random(number)
+        database, calls, random = TimedDatabase(self.path), Calls(plan or {}, self.meanwhile), Random(number)
         ledger: Any = Proxy("ledger", SqliteLedger(database, self.clock), calls)
         frontier: Any = Proxy("frontier", SqlFrontier(database, self.clock, random, lease_ms=self.lease), calls)
-        fetcher: Any = Proxy("fetcher", PlayedFetcher(self.site, self.clock, self.fetches), calls)
+        fetcher: Any = Proxy("fetcher", PlayedFetcher(self.site, self.clock, self.fetches, calls.die), calls)
         stages, shelf = Stages(), SourceShelf(ledger, lambda _: self.source)
         sender = Sender(frontier, fetcher, PlayedRobots(), self.clock)
         config = WorkerConfig(
-            f"w{number}", "here", number, "test", slots=self.slots, lease=self.lease, grace=2_000, blocks_to_pause=3
+            f"w{number}",
+            "here",
+            number,
+            "test",
+            slots=self.slots,
+            lease=self.lease,
+            grace=self.grace,
+            blocks_to_pause=3,
         )
         worker = Worker(config, ledger, sender, shelf, self.clock, random, LIMITS, stages)
         scheduler = Scheduler(ledger, frontier, shelf, stages)
@@ -212,7 +227,7 @@ class World:
         )
         return await run_once(parts, [SOURCE_ID], asyncio.Event())
 
-    async def _meanwhile(self) -> None:
+    async def another_does_the_work(self) -> None:
         self.clock.jump(self.lease * 2)
         await self.live()
 
@@ -226,7 +241,7 @@ class World:
 
 async def prepare(path: Path, source: PlayedSource | None = None) -> None:
     """Tables, the source, and the triggers that log each write of a row."""
-    database, resolved = TimedDatabase(path), (source or make_source()).resolved
+    database, resolved = TimedDatabase(path), (source or PlayedSource()).resolved
     ledger = SqliteLedger(database, VirtualClock())
     await ledger.migrate()
     await ledger.apply_source(resolved)

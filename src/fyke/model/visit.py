@@ -25,6 +25,7 @@ class DueItem(Struct, frozen=True):
     soft_failures: int
     soft_ms: int
     paused_ms: int  # how long the source was paused since first_started_at
+    attempts: int = 0  # costing failures of this generation; a delivery with more starts has met a death
 
 
 class Result(Struct):

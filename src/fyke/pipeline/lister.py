@@ -53,7 +53,10 @@ BLANK_PAUSE_S = 3.0
 
 
 class Checkpoint(Struct):
-    """`cursor`: of the last committed page; `next`: of the one after it. `starts`: those that were counted by then."""
+    """`cursor`: of the last committed page; `next`: of the one after it.
+
+    `starts`: those counted before the lease that read this page first; what is counted since then ended in a death.
+    """
 
     walk: Walk
     cursor: dict[str, Any] | None = None
@@ -185,6 +188,7 @@ class _Walker:
         self._lease, self._source, self._counts = lease, source, counts
         self._requests = TaskRequests(self._sender, delivery, source.fetch, lane_policy(source, delivery.task.lane))
         self._rules = rules_of(source, lease)
+        self._starts, self._made = delivery.starts, 0
         self._walk, self._cursor, self._reread = self._resume()
         self._etag, self._modified = "", ""
 
@@ -194,6 +198,7 @@ class _Walker:
         if lease.checkpoint is None:
             return Walk(), None, False
         kept = msgspec.json.decode(lease.checkpoint, type=Checkpoint)
+        self._made = kept.starts
         if not fresh:
             return restarted(kept.walk), None, False
         if kept.walk.page == 0:
@@ -204,7 +209,10 @@ class _Walker:
         """Read page after page; ends by _Ended or FetchFailed."""
         while True:
             page, response = await self._read()
-            if self._reread:
+            if not self._reread:
+                # A page read once more is no progress: else a page that kills its worker would do so for ever.
+                self._made = self._starts
+            else:
                 self._reread = False
                 if not resumes(self._walk, page.entries):
                     # Rows were withdrawn meanwhile and the pages have shifted: only page one is sure.
@@ -277,7 +285,7 @@ class _Walker:
             now=self._sender.clock.now(),
             refused_new=refused_new,
         )
-        kept = Checkpoint(walk, None if move.step is Step.FIRST else self._cursor, page.next, self._requests.starts)
+        kept = Checkpoint(walk, None if move.step is Step.FIRST else self._cursor, page.next, self._made)
         commit = PageCommit(
             number=move.number,
             look=move.look,

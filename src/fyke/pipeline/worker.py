@@ -22,7 +22,7 @@ from fyke.pipeline.requests import Sender
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.policy.outcome import Limits
-from fyke.ports import Clock, Ledger
+from fyke.ports import Clock, Ledger, Source
 
 log = logging.getLogger("fyke.worker")
 
@@ -63,6 +63,7 @@ class Worker:
             blocks_to_pause=config.blocks_to_pause,
         )
         self._stop, self._room = asyncio.Event(), asyncio.Event()
+        self._suspects = asyncio.Lock()
         self._away = 0
         self._active = 0
         self._heart = Heart(config, ledger, clock, self._hand, self._committer, stages)
@@ -226,17 +227,16 @@ class Worker:
         """It costs an attempt: an item gets outcome `error`, a pass that fails so again and again is ended."""
         reason = f"{type(error).__name__}: {error}"[:500]
         if due is None:
-            await self._frontier.retry([Retry(delivery, 1_000, reason, counted=True)])
-            self._hand.drop(delivery)
+            await self._hand_back(delivery, 1_000, reason, counted=True)
             return
         now = self._clock.now()
         visited = self._collector.ended(delivery, due, Outcome.ERROR, reason, delivery.starts + 1, now)
         self._hand.worked(delivery)
         self._committer.put(visited, due.source_id)
 
-    async def _hand_back(self, delivery: Delivery, delay_ms: int, reason: str) -> None:
+    async def _hand_back(self, delivery: Delivery, delay_ms: int, reason: str, *, counted: bool = False) -> None:
         try:
-            await self._frontier.retry([Retry(delivery, delay_ms, reason, counted=False)])
+            await self._frontier.retry([Retry(delivery, delay_ms, reason, counted=counted)])
         except TransientError:
             log.warning("task %s comes back when its lease ends", delivery.task.key)
         self._hand.drop(delivery)
@@ -254,6 +254,14 @@ class Worker:
             await self._frontier.ack([delivery])
             self._hand.drop(delivery)
             return
+        if delivery.starts > due.attempts:
+            # A start of it ended with its worker. One such at a time: what kills workers takes no other suspect along.
+            async with self._suspects:
+                await self._collect(delivery, due, source)
+        else:
+            await self._collect(delivery, due, source)
+
+    async def _collect(self, delivery: Delivery, due: DueItem, source: Source) -> None:
         began = self._clock.now()
         try:
             async with asyncio.timeout(self.config.task_limit / 1000):
