@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import signal
@@ -15,8 +16,10 @@ from random import Random
 from msgspec import Struct
 
 from fyke import __version__
+from fyke.alerts import Alerter, AlertFailed
 from fyke.app.sources import configure_lanes, pick
 from fyke.app.stores import Stores, open_stores
+from fyke.errors import TransientError
 from fyke.model import SourceCounts
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
@@ -27,6 +30,8 @@ from fyke.pipeline.stages import Stages
 from fyke.pipeline.supervisor import Round, Supervisor, SupervisorConfig
 from fyke.pipeline.worker import Worker
 from fyke.settings import Settings
+
+log = logging.getLogger("fyke.run")
 
 Progress = Callable[[list[SourceCounts]], None]
 
@@ -55,7 +60,8 @@ async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
         concurrency=settings.worker.concurrency,
     )
     try:
-        sender = Sender(stores.frontier, fetcher, RobotsRules(stores.ledger, fetcher, clock), clock)
+        robots = RobotsRules(stores.ledger, fetcher, clock)
+        sender = Sender(stores.frontier, fetcher, robots, clock, set_by_hand=settings.lanes)
         shelf, stages = make_shelf(stores), Stages()
         worker = Worker(
             WorkerConfig(
@@ -102,7 +108,7 @@ async def run_once_here(
     stop = asyncio.Event()
     async with crew(stores) as parts:
         with stopping(stop.set):
-            return await run_once(
+            report = await run_once(
                 OnceParts(
                     ledger=stores.ledger,
                     frontier=stores.frontier,
@@ -118,6 +124,24 @@ async def run_once_here(
                 stop,
                 progress,
             )
+    await _tell_the_rest(stores)
+    return report
+
+
+async def _tell_the_rest(stores: Stores) -> None:
+    """Alerts of this invocation go out before it ends; what cannot be told now is told by the next one."""
+    alerter = _alerter(stores)
+    if alerter is None:
+        return
+    try:
+        await alerter.tell(flush=True)
+    except (AlertFailed, TransientError) as error:
+        log.warning("alerts wait for the next run: %s", error)
+
+
+def _alerter(stores: Stores) -> Alerter | None:
+    url = stores.settings.alerts.webhook
+    return Alerter(stores.ledger, url, stores.clock) if url else None
 
 
 async def run_worker(settings: Settings) -> None:
@@ -168,6 +192,7 @@ async def run_for_ever(
         )
         with stopping(supervisor.stop):
             await supervisor.run()
+        await _tell_the_rest(stores)
 
 
 def _extra_rounds(
@@ -180,10 +205,8 @@ def _extra_rounds(
             await progress(stores)
 
         rounds.append(("progress", show, 1.0))
-    if stores.settings.alerts.webhook:
-        from fyke.alerts.webhook import Alerter
-
-        alerter = Alerter(stores.ledger, stores.settings.alerts.webhook, stores.clock)
+    alerter = _alerter(stores)
+    if alerter is not None:
 
         async def tell() -> float | None:
             return await alerter.run_once()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fyke.errors import Deferred, FetchFailed, LeaseLost
 from fyke.model import Delivery, FetchPolicy, LanePolicy, Outcome, Request, Response, Started
@@ -63,13 +63,27 @@ class Starter:
 class Sender:
     """What all tasks of a worker share to send requests."""
 
-    def __init__(self, frontier: Frontier, fetcher: Fetcher, robots: Robots, clock: Clock) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        fetcher: Fetcher,
+        robots: Robots,
+        clock: Clock,
+        *,
+        set_by_hand: Collection[str] = (),
+    ) -> None:
+        """`set_by_hand`: lanes whose policy the settings give; the sources' own words do not count there."""
         self.frontier, self.fetcher, self.robots, self.clock = frontier, fetcher, robots, clock
+        self._set_by_hand = frozenset(set_by_hand)
         self.starter = Starter(frontier)
         self._asserted: dict[LanePolicy, float] = {}
 
     async def tighten(self, policies: Iterable[LanePolicy]) -> None:
-        """Make lanes at least as strict as these; said again once a minute, for a restart may have set them anew."""
+        """Make lanes at least as strict as these, but those that were set by hand."""
+        await self._assert([policy for policy in policies if policy.lane not in self._set_by_hand])
+
+    async def _assert(self, policies: Iterable[LanePolicy]) -> None:
+        """Said again once a minute, for a restart may have set the lanes anew."""
         now = self.clock.monotonic()
         due = [policy for policy in policies if now - self._asserted.get(policy, -ASSERTED_FOR_S) >= ASSERTED_FOR_S]
         if not due:
@@ -82,7 +96,7 @@ class Sender:
     async def slow_down(self, lane: str, delay_ms: int, own: LanePolicy) -> None:
         """A robots.txt crawl delay can only make a lane slower."""
         if delay_ms > own.gap:
-            await self.tighten([LanePolicy(lane, gap=delay_ms, jitter=0, concurrency=own.concurrency)])
+            await self._assert([LanePolicy(lane, gap=delay_ms, jitter=0, concurrency=own.concurrency)])
 
 
 class TaskRequests:
