@@ -49,7 +49,12 @@ class Document:
     """The text of a response and what parsers make of it."""
 
     def __init__(self, text: str, url: str) -> None:
-        self.text = sane(text)
+        self.text = text.replace("\0", "\ufffd") if "\0" in text else text
+        try:
+            self.data = self.text.encode()
+        except UnicodeEncodeError:
+            self.text = sane(text)
+            self.data = self.text.encode()
         self.url = url
         self._texts: dict[int, str] = {}
         # The row that was last read by another parser than its own, and what came out.
@@ -60,7 +65,7 @@ class Document:
     @cached_property
     def html(self) -> LexborHTMLParser:
         check_nesting(self.text)
-        return LexborHTMLParser(self.text)
+        return LexborHTMLParser(self.data)
 
     @cached_property
     def tree(self) -> etree._Element:

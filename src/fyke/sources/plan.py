@@ -42,6 +42,9 @@ class FieldReading:
         value = self.reading.read(self.name, context)
         if isinstance(value, LexborNode):
             value = context.document.text_of(value)
+            # What the parser gives is sound text already.
+            if self.type is ColumnType.TEXT:
+                return value or None
         return None if value is None else stored_value(value, self.type, context.zone)
 
 

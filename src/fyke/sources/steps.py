@@ -9,7 +9,9 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from decimal import Decimal
+from functools import lru_cache
 from html import unescape
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -38,6 +40,7 @@ from fyke.sources.shapes import (
     nearest_key,
 )
 from fyke.sources.timestamps import AUTO, read_time
+from fyke.sources.timestamps import LONGEST as LONGEST_TIME
 
 Run: TypeAlias = Callable[[Any, Context], Any]
 
@@ -150,7 +153,13 @@ def _regex(argument: Any, making: Making) -> Run:
 
 def _datetime(argument: Any, making: Making) -> Run:
     formats = tuple(argument if isinstance(argument, list) else [argument or AUTO])
-    return lambda value, context: read_time(text_of(value), formats, context.zone)
+
+    # The rows of a list share few days.
+    @lru_cache(maxsize=512)
+    def read(text: str, zone: tzinfo) -> str | None:
+        return read_time(text, formats, zone)
+
+    return lambda value, context: read((text_of(value) or "")[:LONGEST_TIME], context.zone)
 
 
 def _number(argument: Any, making: Making) -> Run:
