@@ -33,10 +33,13 @@ _ALL_MARKS: Final = "|".join(
     re.escape(mark) for mark in sorted({m for marks in _MARKS.values() for m in marks}, key=lambda m: (-len(m), m))
 )
 _SCALES: Final = MappingProxyType({"亿": 8, "千万": 7, "百万": 6, "十万": 5, "万": 4, "千": 3, "百": 2})
-_UNIT: Final = r"(?P<scale>亿|千万|百万|十万|万|千|百)?\s?(?P<yuan>元|圆|块)?"
+# 千 and 百 alone also count kilograms and pages.
+_UNIT: Final = r"(?P<scale>亿|千万|百万|十万|万|千(?=\s?[元圆])|百(?=\s?[元圆]))?\s?(?P<yuan>元|圆)?"
 _MONEY: Final = re.compile(
     rf"(?P<before>(?:{_ALL_MARKS})\s?)?(?P<number>{_NUMBER})\s?[(（]?\s?{_UNIT}(?P<after>\s?(?:{_ALL_MARKS}))?"
 )
+_FOLLOWING: Final = re.compile(rf"\s?(?P<number>{_NUMBER})\s?{_UNIT}")
+_DIGIT: Final = re.compile(r"\d")
 # The unit stands before the number: `金额（万元）：56.98`.
 _UNIT_BEFORE: Final = re.compile(
     rf"[(（]\s?(?P<scale>亿|千万|百万|十万|万)?\s?元\s?[)）][^\d]{{0,8}}?(?P<number>{_NUMBER})"
@@ -90,24 +93,23 @@ def read_money(value: Any, currency: str, mark: str = ".") -> str | None:
     if isinstance(value, (Decimal, int)) and not isinstance(value, bool):
         return read_number(value)
     text = _normal(value)
-    before = _UNIT_BEFORE.search(text)
+    if not _DIGIT.search(text):
+        return None
+    before = _UNIT_BEFORE.search(text) if "元" in text else None
     if before:
-        number = _decimal(before["number"], mark)
-        return _scaled(number, before["scale"])
-    fallback: str | None = None
+        return _scaled(_decimal(before["number"], mark), before["scale"])
+    bare: list[str | None] = []
+    own = _MARKS.get(currency, (currency,))
     for match in _MONEY.finditer(text):
         marks = [part.strip() for part in (match["before"], match["after"]) if part]
-        own = _MARKS.get(currency, (currency,))
         if any(part not in own for part in marks):
-            if fallback is None:
-                return None
-            continue
-        number = _decimal(match["number"], mark)
-        amount = _scaled(number, match["scale"])
+            return bare[0] if bare else None
+        amount = _scaled(_decimal(match["number"], mark), match["scale"])
         if marks or match["yuan"] or match["scale"]:
             return None if amount is None else _with_rest(amount, text, match, mark)
-        fallback = fallback if fallback is not None else amount
-    return fallback
+        bare.append(amount)
+    # The first number counts, also where it cannot be read: the next one is another thing.
+    return bare[0] if bare else None
 
 
 def _scaled(number: Decimal | None, scale: str | None) -> str | None:
@@ -120,7 +122,7 @@ def _with_rest(amount: str, text: str, match: re.Match[str], mark: str) -> str |
     """`3亿5000万元` is one sum: parts that follow each other, each of a smaller unit, are added."""
     total, scale, end = Decimal(amount), match["scale"], match.end()
     while scale and not match["yuan"]:
-        following = re.compile(rf"\s?(?P<number>{_NUMBER})\s?{_UNIT}").match(text, end)
+        following = _FOLLOWING.match(text, end)
         if following is None or not (following["scale"] or following["yuan"]):
             break
         if following["scale"] and _SCALES[following["scale"]] >= _SCALES[scale]:

@@ -24,6 +24,7 @@ BLOCKS: Final = frozenset(_BLOCKS.replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("
 _INLINE: Final = re.compile(rf"</?(?!(?:{_BLOCKS})[\s/>])[a-zA-Z]{_REST}")
 _TAG: Final = re.compile(f"<{_REST}")
 _SILENT: Final = re.compile(r"<(script|style|template)\b[^>]*>.*?</\1\s*>", re.DOTALL)
+_UNREAD: Final = re.compile(r"<(?:!--|script|style|template)")
 _SILENT_TAGS: Final = frozenset(("script", "style", "template"))
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _FILLERS: Final = ("\u200b", "\ufeff", "\u00ad", "\u200e", "\u200f", "\u2060")
@@ -63,11 +64,7 @@ def sane(text: str) -> str:
 
 
 def _without_silent(html: str) -> str:
-    if "<!--" in html:
-        html = _COMMENT.sub("", html)
-    if "<script" in html or "<style" in html or "<template" in html:
-        html = _SILENT.sub("", html)
-    return html
+    return _SILENT.sub("", _COMMENT.sub("", html)) if _UNREAD.search(html) else html
 
 
 def text_of_html(html: str) -> str:

@@ -78,6 +78,12 @@ def test_formats_are_tried_in_order_and_the_zone_is_the_schedule_s() -> None:
         ("$1,234", None),
         ("1.234,56 元", None),
         ("人民币贰佰万元", None),
+        # The first number counts: the second is another thing.
+        ("12,5 共 2 项", None),
+        ("100千克", "100"),
+        ("5千元", "5000"),
+        ("预算 5 万元，约合 7000 美元", "50000"),
+        ("7000 美元（约 5 万元）", None),
     ],
 )
 def test_sums_of_money_come_out_exact_in_whole_units(value: str, expected: str | None) -> None:
