@@ -311,7 +311,7 @@ def test_a_gap_is_shown_and_closed_with_a_reason(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [(("audit", "--json"), 0), (("explain", SCOPE, "405"), 2), (("runs", "accept", "1"), 2), (("--version",), 0)],
+    [(("audit", "--json"), 0), (("explain", SCOPE, "405"), 2)],
 )
 def test_exit_codes_reach_the_shell(desk: Desk, arguments: tuple[str, ...], code: int) -> None:
     ended = subprocess.run((sys.executable, "-m", "fyke", *arguments), capture_output=True, text=True, check=False)

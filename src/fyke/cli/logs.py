@@ -35,6 +35,6 @@ def start_logging(level: str, write: Callable[[str], None] | None = None) -> Non
     """Send our log lines from `level` on to `write` (default: stderr), and other libraries' warnings too."""
     handler = LineHandler(write or (lambda line: typer.echo(line, err=True)))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [each for each in root.handlers if not isinstance(each, LineHandler)] + [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("fyke").setLevel(level.upper())
