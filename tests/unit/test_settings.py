@@ -127,6 +127,12 @@ def test_a_back_end_of_a_later_release_is_refused_by_name(tmp_path: Path, name: 
     assert "geheim" not in str(error)
 
 
+def test_an_archive_is_refused_rather_than_passed_over(tmp_path: Path) -> None:
+    error = refusal(tmp_path, 'archive = "pages"')
+    assert (error.line, error.field) == (1, "archive")
+    assert "later release" in str(error)
+
+
 @pytest.mark.parametrize("ledger", ["sqlite://", "sqlite:///", "fyke.db", "oracle://u:geheim@db/x"])
 def test_what_is_no_ledger_is_refused_without_its_password(tmp_path: Path, ledger: str) -> None:
     error = refusal(tmp_path, ledger=ledger)

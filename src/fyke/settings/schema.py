@@ -103,7 +103,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = "sql"
     sources: Annotated[str, _kind("text", "The folder of source files.", least=1)] = "sources"
     archive: Annotated[
-        str | None, _kind("text", "Folder for the bodies of pages, kept as they came; none: they are not kept.")
+        str | None, _kind("archive", "Where bodies of pages are kept; they are not yet: it comes in a later release.")
     ] = None
     lease: Annotated[int, _kind("duration", "How long a task is in hand before it counts as left; renewed.", min=1)] = (
         30_000

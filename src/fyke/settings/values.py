@@ -149,7 +149,13 @@ def _frontier(setting: Kind, value: Any) -> str:
     return text
 
 
+def _archive(setting: Kind, value: Any) -> str:
+    # Better refused than passed over: a person would look for the pages when it is too late.
+    raise ValueError(f"{_text(setting, value)!r} cannot be used: the archive comes in a later release; leave it out")
+
+
 READERS: Final = {
+    "archive": _archive,
     "text": _text,
     "number": _number,
     "duration": _duration,
