@@ -96,7 +96,8 @@ class TestSqlFrontier(FrontierContract):
             await harness.pass_time(1_000)
             assert await take(frontier) == []
             await frontier.reap()
-        assert harness.databases[0].version - commits <= 1
+        # While the lease lasts, 3 s, each look of the reaper tells by a write whether its holder could renew it.
+        assert harness.databases[0].version - commits <= 4
 
     async def test_rows_deleted_by_hand_block_no_lane(self, harness: SqlHarness) -> None:
         frontier = await harness.open()

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -55,6 +55,7 @@ class Died(BaseException):
     """The process is gone."""
 
 
+T = TypeVar("T")
 Point: TypeAlias = tuple[str, int]
 """A call: its name, and the how-manieth of that name it is in a life."""
 
@@ -77,7 +78,7 @@ class Calls:
         self._awake.set()
         self.hit: list[tuple[Point, Fault]] = []
         self.then: dict[Point, Callable[[], None]] = {}
-        self.away = False
+        self.away, self.failed = False, 0
 
     async def make(self, name: str, call: Callable[[], Any]) -> Any:
         await self._run_on()
@@ -95,7 +96,11 @@ class Calls:
             raise self._error(name, "was refused")
         if fault is Fault.STOP_BEFORE:
             await self._stop()
-        answer = await call()
+        try:
+            answer = await call()
+        except TransientError:
+            self.failed += 1
+            raise
         if fault is Fault.TWICE:
             answer = await call()
         if fault is Fault.DIE_AFTER:
@@ -249,8 +254,8 @@ async def prepare(path: Path, source: PlayedSource | None = None) -> None:
     await database.close()
 
 
-async def until_death(calls: Calls, running: Awaitable[OnceReport]) -> OnceReport | None:
-    """The report of a process; None where a call was its death, or where it gave up before any work began."""
+async def until_death(calls: Calls, running: Awaitable[T]) -> T | None:
+    """What a process comes to; None where a call was its death, or where it gave up before any work began."""
     task, dying = asyncio.ensure_future(running), asyncio.create_task(calls.dead.wait())
     try:
         await asyncio.wait([task, dying], return_when=asyncio.FIRST_COMPLETED)

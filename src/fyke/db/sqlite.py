@@ -77,6 +77,7 @@ class SqliteDatabase:
         self._changed: asyncio.Event | None = None
         self._data_version = -1
         self.version = 0  # counts commits seen, ours and others'
+        self.waited = 0.0  # seconds that the last write waited for the file; for calls inside it
 
     async def write(self, call: Callable[[sqlite3.Connection], T]) -> T:
         """Run `call` inside a write transaction; returns after it is on the disk."""
@@ -170,9 +171,11 @@ class SqliteDatabase:
             connection.close()
 
     def _transact(self, connection: sqlite3.Connection, group: list[Asked]) -> list[Answer]:
+        asked_at = time.monotonic()
         for attempt in range(BUSY_REPEATS):
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                self.waited = time.monotonic() - asked_at
                 answers = [(future, *self._run(connection, call)) for call, future in group]
                 connection.execute("COMMIT")
             except BaseException as error:

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from fyke.db.sqlite import SqliteDatabase
-from fyke.errors import LeaseLost, UsageError, nearest
+from fyke.errors import LeaseLost, TransientError, UsageError, nearest
 from fyke.frontiers import sql_lanes as lanes
 from fyke.frontiers import sql_places as places
 from fyke.frontiers import sql_statements as sql
@@ -40,6 +40,7 @@ T = TypeVar("T")
 BATCH_LIMIT = 1_000
 WAIT_LIMIT_MS = 1_000
 PROMOTE_LIMIT = 500
+AWAY_S = 1.0
 STATES = (TaskState.READY, TaskState.DELAYED, TaskState.LEASED)
 
 
@@ -143,19 +144,26 @@ class SqlFrontier:
 
     async def reap(self, limit: int = 100) -> list[Reaped]:
         self._watch.look()
-        if self._watch.paused:
-            if self._watch.step:
-                # What the step made too long is shortened now, not after the pause.
-                await self._write(lambda connection, now: None)
-            return []
 
-        def needed(connection: sqlite3.Connection) -> bool:
-            answers = connection.execute(sql.REAP_NEEDED, {"now": self._clock.now()}).fetchone()
-            return any(answers) or connection.execute(sql.DRIFTED).fetchone() is not None
+        def look(connection: sqlite3.Connection) -> tuple[bool, bool]:
+            leased, *answers = connection.execute(sql.REAP_NEEDED, {"now": self._clock.now()}).fetchone()
+            return leased, any(answers) or connection.execute(sql.DRIFTED).fetchone() is not None
 
-        if not await self._db.read(needed):
+        def put_back(connection: sqlite3.Connection, now: int) -> list[Reaped]:
+            if self._db.waited > AWAY_S:
+                self._watch.pause()
+            return places.reap(connection, now, min(limit, BATCH_LIMIT)) if needed and not self._watch.paused else []
+
+        leased, needed = await self._db.read(look)
+        if not (leased or needed or self._watch.step):
             return []
-        return await self._write(lambda connection, now: places.reap(connection, now, min(limit, BATCH_LIMIT)))
+        # While there are leases it writes each time, also in a pause: a locked file can be read, so only a write that
+        # fails or waits tells that their holders cannot renew them.
+        try:
+            return await self._write(put_back)
+        except TransientError:
+            self._watch.pause()
+            raise
 
     async def pause_reaping(self) -> None:
         self._watch.pause()

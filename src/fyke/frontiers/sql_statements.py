@@ -97,7 +97,8 @@ LANE_MOVE = """
 # reap
 
 REAP_NEEDED = """
-    SELECT EXISTS (SELECT 1 FROM task WHERE state = 2 AND at <= :now),
+    SELECT EXISTS (SELECT 1 FROM task WHERE state = 2),
+      EXISTS (SELECT 1 FROM task WHERE state = 2 AND at <= :now),
       EXISTS (SELECT 1 FROM task WHERE state = 2 AND at > :now + 2 * length)
 """
 CLAMP_LEASES = "UPDATE task SET at = :now + length WHERE state = 2 AND at > :now + 2 * length"

@@ -15,6 +15,8 @@ from fyke.ports import Clock, Frontier
 
 log = logging.getLogger("fyke.worker")
 
+AGAIN_S = 1.0
+
 
 class Hand:
     """Deliveries that this worker owns, with the task that works on each (None: it waits for its commit)."""
@@ -44,9 +46,11 @@ class Hand:
         return [work for _, work in self._held.values() if work is not None]
 
     async def renew(self) -> None:
-        """Renew all leases at a third of their length; runs until it is cancelled."""
+        """Renew all leases at a third of their length, sooner after a failure; runs until it is cancelled."""
+        wait = self._lease_ms / 3000
         while True:
-            await self._clock.sleep(self._lease_ms / 3000)
+            await self._clock.sleep(wait)
+            wait = self._lease_ms / 3000
             held = [delivery for delivery, _ in self._held.values()]
             if not held:
                 continue
@@ -54,6 +58,8 @@ class Hand:
                 kept = await self._frontier.extend(held, self._lease_ms)
             except TransientError as error:
                 log.warning("leases could not be renewed: %s", error)
+                # Nobody reaps for one lease after the servers are back: until then it must have succeeded.
+                wait = min(wait, AGAIN_S)
                 continue
             for delivery, ours in zip(held, kept, strict=True):
                 current, work = self._held.get(delivery.task.key, (None, None))

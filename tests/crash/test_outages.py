@@ -1,0 +1,157 @@
+"""Real errors of the file: locked by another program, and a full disk (CRASH-WINDOWS 22, 37)."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fyke.db import sqlite as db
+from fyke.pipeline.loops import every
+from fyke.pipeline.reaper import Reaper
+from tests.crash.asking import ask, details, passes
+from tests.crash.scenario import broken_balance
+from tests.crash.site import detail
+from tests.crash.virtual import run_virtual
+from tests.crash.world import Process, World
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver waits a moment for a lock, where it waits seconds: else the tests would."""
+    short = tuple(pragma for pragma in db.PRAGMAS if not pragma.startswith("busy_timeout"))
+    monkeypatch.setattr(db, "PRAGMAS", (*short, "busy_timeout=5"))
+    monkeypatch.setattr(db, "BUSY_REPEATS", 1)
+
+
+def lock(world: World, seconds: float) -> None:
+    """Another program holds the file from now on, for so long."""
+    other = sqlite3.connect(world.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    asyncio.get_running_loop().call_later(seconds, other.close)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    "point", [("ledger.commit", 1), ("frontier.lease", 3), ("ledger.page", 2), ("frontier.ack", 1)]
+)
+def test_a_file_locked_by_another_program_costs_nothing_but_time(point: tuple[str, int], ledger_file: Path) -> None:
+    """Row 22."""
+
+    async def scene() -> None:
+        world = World(ledger_file)
+        world.site.gone = set()
+        async with world.process() as process:
+            process.calls.then[point] = lambda: lock(world, 25.0)
+            await world.run(process)
+            assert point not in process.calls.then
+        assert await broken_balance(world) == []
+        assert details(world) == {"a": 1, "b": 2, "c": 1, "d": 1, "e": 1}
+        assert ask(world, "SELECT count(*) FROM visit WHERE costs") == [(0,)]
+        assert passes(world) == ["complete"]
+
+    run_virtual(scene())
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("seconds", [8.0, 11.0, 12.5, 14.0, 16.5, 19.0, 23.0, 30.0])
+def test_no_lease_of_a_living_worker_is_reaped_after_the_file_was_locked(seconds: float, ledger_file: Path) -> None:
+    """Row 37: readers of a locked file are not disturbed, so the reaper must find out by itself."""
+
+    async def scene() -> None:
+        world = World(ledger_file)
+        world.site.gone, world.site.busy_once = set(), set()
+        world.site.seconds = {detail(key): 60.0 for key in world.site.titles}
+        async with world.process() as holder, world.process() as other:
+            running = asyncio.create_task(world.run(holder))
+            while sum(details(world).values()) < world.slots:
+                await world.clock.sleep(0.1)
+            reaping = asyncio.create_task(reap_for(world, other, 100))
+            await world.clock.sleep(1)
+            lock(world, seconds)
+            assert await reaping == 0
+            await running
+        assert set(details(world).values()) == {1}
+        assert await broken_balance(world) == []
+
+    run_virtual(scene())
+
+
+async def reap_for(world: World, process: Process, seconds: float) -> int:
+    total, stop = 0, asyncio.Event()
+    reaper = Reaper(process.ledger, process.frontier)
+
+    async def once() -> None:
+        nonlocal total
+        total += await reaper.run_once()
+
+    task = asyncio.create_task(every("reaper", once, 3, clock=world.clock, random=Random(1), stop=stop))
+    await world.clock.sleep(seconds)
+    stop.set()
+    await task
+    return total
+
+
+class Disk:
+    """A disk that is full until room is made: `max_page_count` stands for it, for the engine answers SQLITE_FULL to both.
+
+    A real one would need a file system of its own.
+    """
+
+    def __init__(self) -> None:
+        self.connections: list[sqlite3.Connection] = []
+        self._open = db.open_connection
+
+    def open(self, path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+        connection = self._open(path, read_only=read_only)
+        self.connections.append(connection)
+        return connection
+
+    def fill(self) -> None:
+        for connection in self.connections:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count={pages}")
+
+    def free(self) -> None:
+        for connection in self.connections:
+            connection.execute("PRAGMA max_page_count=1000000")
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    found = Disk()
+    monkeypatch.setattr(db, "open_connection", found.open)
+    return found
+
+
+@pytest.mark.parametrize("point", [("ledger.page", 1), ("ledger.page", 2), ("ledger.commit", 1), ("frontier.offer", 2)])
+def test_a_full_disk_costs_nothing_but_time(point: tuple[str, int], disk: Disk, ledger_file: Path) -> None:
+    """Row 22: long bodies, so that the file must grow for each row; room is made after a minute."""
+
+    async def scene() -> None:
+        world = World(ledger_file)
+        world.site.gone = set()
+        world.site.titles = {key: title * 3_000 for key, title in world.site.titles.items()}
+        refused: list[bool] = []
+
+        def fill() -> None:
+            disk.fill()
+            asyncio.get_running_loop().call_later(60, make_room)
+
+        def make_room() -> None:
+            refused.append(process.calls.failed > 0)
+            disk.free()
+
+        async with world.process() as process:
+            process.calls.then[point] = fill
+            await world.run(process)
+        assert refused == [True]
+        assert await broken_balance(world) == []
+        assert details(world) == {"a": 1, "b": 2, "c": 1, "d": 1, "e": 1}
+        assert ask(world, "SELECT count(*) FROM visit WHERE costs") == [(0,)]
+        assert passes(world) == ["complete"]
+
+    run_virtual(scene())
