@@ -8,6 +8,7 @@ What the design can not give, and is not asked here:
 - a row that came or left within the last round (a round is the walk itself or one second look);
 - a row that slipped past when rows were taken off during the third and last look, too;
 - a page that came back blank twice, and after it a page that is blank as well: that ends a list;
+- on lists without order, a row that came since the first of these rounds;
 - on lists in order, a row that comes back below rows that were covered before (a late entry); `lookback` is for these.
 """
 
@@ -197,7 +198,9 @@ class Pass:
 
     def begin_round(self) -> None:
         """What stands on the list from here on is to be known at the end of the round."""
-        self.owed, self.moved_up = self.site.rows, False
+        self.moved_up = False
+        if self.walk.look == 0 or self.site.ordered:
+            self.owed = self.site.rows
         if not self.coverage.anchors:
             self.owed &= self.down_to_start()
 

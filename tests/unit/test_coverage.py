@@ -271,6 +271,12 @@ def test_a_blank_page_with_rows_behind_it_is_a_gap_though_the_walk_connects() ->
     assert (end.state, end.reason) == (PassState.GAP, "page 2 came back blank and rows follow it")
 
 
+def test_a_walk_that_lost_a_page_still_reads_the_others_with_care() -> None:
+    reader = Reader(Rules(known=1), anchors="a")
+    reader.steps(shows(keys("n")), shows(), shows(), shows(keys("m")))
+    assert reader.steps(shows(), shows(keys("k"))) == [Step.AGAIN, Step.NEXT]
+
+
 def test_the_hole_of_a_lost_page_begins_above_it() -> None:
     pages = shows(dated(n=NOW, m=NOW - HOUR)), shows(), shows(), shows(dated(k=NOW - 3 * HOUR, a=NOW - 4 * HOUR))
     end = Reader(Rules(known=1), anchors="a").end(*pages)
@@ -416,6 +422,13 @@ def test_page_one_with_too_few_rows_is_suspicious_where_it_used_to_have_enough()
     assert Reader(rules, small, anchors="a").end(shows(keys("n a"))).state is PassState.COMPLETE
 
 
+def test_rows_that_a_person_accepted_as_refused_are_rows() -> None:
+    reader = Reader(Rules(known=1, rows_min=3), anchors="a")
+    end = reader.read(shows(keys("n a"), refused=1), accepted=True).end
+    assert end is not None
+    assert end.state is PassState.COMPLETE
+
+
 def test_a_thin_page_that_says_it_is_not_the_last_is_suspicious() -> None:
     pages = [shows(keys("n m")), shows(keys("a"), last=False)] * 2
     assert Reader(Rules(known=1, rows_min=2), anchors="a").end(*pages).state is PassState.SUSPICIOUS
@@ -432,11 +445,11 @@ def test_a_thin_last_page_is_not_suspicious_because_it_was_read_again_or_repeate
 
 def test_a_field_that_vanished_from_the_rows_is_suspicious() -> None:
     rules = Rules(known=1, coverage={"buyer": 0.5})
-    good, bad, bare = rows("n", buyer="x"), rows("m", "a", buyer=""), rows("k")
+    good, bad, bare = rows("n", buyer="x"), rows("m", "a", buyer=""), rows("k", buyer=[])
     end = Reader(rules, anchors="a").end(shows([*good, *bare, *bad]))
     assert end.state is PassState.SUSPICIOUS
     assert end.reason == "1 of 4 rows have 'buyer' (25%), at least 50% were to have it"
-    half = shows([*rows("n", "m", buyer=0), *bad[1:], *bare])
+    half = shows([*rows("n", "m", buyer=0), *bad[1:], *rows("k")])
     assert Reader(rules, anchors="a").end(half).state is PassState.COMPLETE
 
 
@@ -462,6 +475,13 @@ def test_the_edges_are_of_unpinned_rows_and_of_the_last_look_at_the_top() -> Non
     reader.steps(shows(dated(n2=NOW - 2, n=NOW - 3)), shows(dated(a=NOW - 9)))
     end = reader.end(shows(dated(n2=NOW - 2, n=NOW - 3)), shows(dated(a=NOW - 9)))
     assert (end.newest_key, end.newest_at, end.oldest_key, end.oldest_at) == ("n2", NOW - 2, "a", NOW - 9)
+
+
+def test_the_look_ends_above_the_lookback_and_leaves_the_lower_edge_where_it_is() -> None:
+    reader = Reader(Rules(known=1, lookback=HOUR), anchors="a b")
+    reader.steps(shows(dated(n=NOW)), shows(dated(a=NOW - 1)), shows(dated(b=NOW - 2 * HOUR)))
+    end = reader.end(shows(dated(n=NOW)), shows(dated(a=NOW - 1)))
+    assert (end.oldest_key, end.oldest_at) == ("b", NOW - 2 * HOUR)
 
 
 # The list moves while it is read
@@ -600,6 +620,14 @@ def test_a_shared_pinned_row_does_not_say_where_the_walk_was() -> None:
     reader, pinned = Reader(Rules(known=2), anchors="a b"), rows("p", pinned=True)
     reader.steps(shows([*pinned, *keys("n1 n2")]), shows([*pinned, *keys("m1 m2")]))
     assert not resumed_on(reader, [*pinned, *keys("m3 m4")])
+    reader.walk = msgspec.structs.replace(reader.walk, last_keys=["m1", "m2"])
+    assert not resumed_on(reader, [*rows("m2", pinned=True), *keys("m3 m4")])
+
+
+def test_a_list_of_pinned_rows_only_is_not_blank_when_it_is_read_again() -> None:
+    reader, pinned = Reader(Rules(known=1, start="all"), FIRST), shows(rows("p", pinned=True))
+    assert reader.read(pinned).step is Step.NEXT
+    assert killed(reader).read(pinned).step is Step.NEXT
 
 
 def test_a_re_read_page_is_not_taken_for_a_repeated_one() -> None:

@@ -154,7 +154,6 @@ def step_back(walk: Walk) -> Walk:
         walk.again = False
         return walk
     walk.blank_pages = max(walk.blank_pages - 1, 0)
-    walk.signatures.pop(walk.page, None)
     forget_page(walk.signs, walk.page)
     walk.page = max(walk.page - 1, 0)
     return walk
@@ -285,12 +284,12 @@ def _take_rows(
 
 
 def _look_at(walk: Walk, known: Standing) -> None:
-    """New rows on top came since; a new row below known ones, or on a later page, was there and slipped past."""
+    """New rows on top came since; a new row below known ones was there and slipped past."""
     if known.known:
         walk.known_above = True
         return
     walk.new += 1
-    walk.slipped = walk.slipped or walk.known_above or walk.page > 1
+    walk.slipped = walk.slipped or walk.known_above
 
 
 def _edge(walk: Walk, entry: Entry, now: int) -> None:
