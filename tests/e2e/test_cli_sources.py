@@ -180,8 +180,15 @@ def test_an_applied_source_shows_when_its_file_was_changed(fyke: Fyke, here: Pat
     file = here / "sources" / "demo.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("known: 5", "known: 6"), encoding="utf-8")
     assert states() == {"demo": "changed"}
-    file.unlink()
+    code, _, err = fyke("source", "remove", "demo")
+    assert (code, "demo.yaml: the file of 'demo' is still there" in err) == (2, True)
+    file.rename(here / "demo.yaml")
     assert states() == {"demo": "no file"}
+    assert fyke("source", "remove", "demo")[1] == "demo is out of work.\n"
+    assert states() == {"demo": "removed"}
+    (here / "demo.yaml").rename(file)
+    assert fyke("source", "apply")[0] == 0
+    assert states() == {"demo": "applied"}
 
 
 def test_show_tells_the_next_moments_in_both_zones_and_the_whole_resolved_file(fyke: Fyke, here: Path) -> None:

@@ -207,3 +207,19 @@ async def resume(loaded: Loaded, source: Id) -> None:
         await applied_source(stores.ledger, source)
         fresh = await stores.ledger.resume_source(source)
     say(f"{source} goes on." if fresh else f"{source} was not paused.")
+
+
+@verb(app, "remove", example="fyke source remove ccgp")
+async def remove(loaded: Loaded, source: Id) -> None:
+    """Take a source whose file is gone out of work; rows and items stay, and applying it again brings it back."""
+    async with open_stores(loaded.settings, create=False) as stores:
+        await applied_source(stores.ledger, source)
+        for one in named_sources(loaded.settings):
+            if not isinstance(one, UsageError) and one.source.resolved.id == source:
+                raise UsageError(
+                    f"the file of {source!r} is still there, and `fyke run` would bring it back",
+                    file=str(one.path),
+                    hint=f"move the file away, or `fyke source pause {source}`",
+                )
+        fresh = await stores.ledger.remove_source(source)
+    say(f"{source} is out of work." if fresh else f"{source} was removed before.")

@@ -95,6 +95,6 @@ def _workers(alive: list[WorkerRow], now: int) -> None:
         return
     say("")
     table(
-        ("WORKER", "HOST", "PID", "UP", "IN HAND", "DONE", "FAILED"),
+        ("WORKER", "HOST", "PID", "UP", "LAST SIGN", "IN HAND", "DONE", "FAILED"),
         [(row.worker, row.host, row.pid, ago(row.started_at, now), row.in_hand, row.done, row.failed) for row in alive],
     )
