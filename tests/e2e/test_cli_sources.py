@@ -130,6 +130,14 @@ def test_a_page_that_lacks_what_is_required_names_it_and_ends_with_1(fyke: Fyke,
     assert (found["outcome"], found["missing"]) == ("misfit", ["title"])
 
 
+@pytest.mark.parametrize("detail", [(), ("--detail",)])
+def test_a_saved_block_page_is_told_as_such(fyke: Fyke, here: Path, detail: tuple[str, ...]) -> None:
+    (here / "block.html").write_text("<title>Just a moment...</title><p>Checking your browser</p>", encoding="utf-8")
+    found = fyke.json("try", "demo", *detail, "--page", "block.html", code=1)
+    assert found["outcome"] == "blocked"
+    assert "Just a moment" in found["reason"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

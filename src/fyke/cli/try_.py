@@ -16,6 +16,7 @@ from fyke.cli.verb import one_verb, verb
 from fyke.errors import FetchFailed, UsageError, nearest
 from fyke.fetchers.encoding import decode
 from fyke.model import Fields, Listing, ListPage, Outcome, Response
+from fyke.pipeline.requests import judge
 from fyke.ports import Source
 from fyke.settings import Loaded
 
@@ -112,8 +113,12 @@ def _saved_headers(page: Path) -> dict[str, str]:
 
 
 def _saved_list(source: Source, listing: Listing, page: Path, url: str | None) -> ListPage:
-    address = url or source.list_request(listing, None).url
-    return source.read_page(listing, saved_response(source, page, address), None)
+    response = saved_response(source, page, url or source.list_request(listing, None).url)
+    try:
+        judge(response, source.fetch)
+    except FetchFailed as error:
+        return ListPage(Outcome(error.outcome), error.reason)
+    return source.read_page(listing, response, None)
 
 
 def _saved_detail(source: Source, page: Path, url: str | None, step: int | None) -> DetailTried:
@@ -121,7 +126,12 @@ def _saved_detail(source: Source, page: Path, url: str | None, step: int | None)
     if number > source.steps:
         raise UsageError(f"there is no step {number}", field="--step", hint=f"the source has {source.steps}")
     entry: Fields = {} if url is None else {"url": url}
-    found = source.read_detail(number - 1, saved_response(source, page, url or "http://saved.invalid/"), entry)
+    response = saved_response(source, page, url or "http://saved.invalid/")
+    try:
+        judge(response, source.fetch)
+    except FetchFailed as error:
+        return DetailTried(Outcome(error.outcome), reason=error.reason)
+    found = source.read_detail(number - 1, response, entry)
     if found.outcome is not Outcome.OK:
         return DetailTried(found.outcome, found.fields or None, found.missing, found.reason)
     record, _, _ = source.record(entry, found.fields)
