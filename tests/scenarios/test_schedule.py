@@ -74,6 +74,8 @@ async def test_a_day_missed_by_five_minutes_runs_once_and_says_how_late(setting:
     await setting.scheduler().run_once()
     (run,) = await setting.runs()
     assert (run.slot, run.covers_from, run.started_at - run.slot) == (at("2026-11-29 08:00:00"), None, 300_000)
+    (event,) = [event for event in await setting.ledger.events() if event.kind == "missed"]
+    assert (event.source_id, event.data["late_ms"]) == (SOURCE_ID, 300_000)
 
 
 async def test_each_missed_minute_is_covered_by_one_run(setting: Setting) -> None:

@@ -61,7 +61,8 @@ async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
     )
     try:
         robots = RobotsRules(stores.ledger, fetcher, clock)
-        sender = Sender(stores.frontier, fetcher, robots, clock, set_by_hand=settings.lanes)
+        gaps = {lane: chosen.delay or 0 for lane, chosen in settings.lanes.items()}
+        sender = Sender(stores.frontier, fetcher, robots, clock, set_by_hand=gaps)
         shelf, stages = make_shelf(stores), Stages()
         worker = Worker(
             WorkerConfig(

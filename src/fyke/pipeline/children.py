@@ -80,11 +80,17 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
-    def restart(self) -> None:
-        """End the process so that `run` starts a new one (a stall)."""
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.terminate()
+    async def restart(self, grace_s: float) -> None:
+        """End the process so that `run` starts a new one (a stall); one that does not hear is killed."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except TimeoutError:
+            self.kill()
 
 
 def ending(code: int) -> str:

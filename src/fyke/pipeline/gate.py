@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fyke.errors import Deferred
 from fyke.model import Delivery, FetchPolicy
 from fyke.policy.politeness import lane_of
@@ -13,13 +15,15 @@ WAIT_IN_HAND_MS = 5_000
 class PermitGate:
     """Waits for the lane's permit; robots.txt itself goes through here."""
 
-    def __init__(self, frontier: Frontier, clock: Clock, delivery: Delivery) -> None:
-        self._frontier, self._clock, self._delivery = frontier, clock, delivery
+    def __init__(self, frontier: Frontier, clock: Clock, delivery: Delivery, patience: Callable[[str], int]) -> None:
+        """`patience`: how long a request to a lane may wait in hand, in ms."""
+        self._frontier, self._clock, self._delivery, self._patience = frontier, clock, delivery, patience
 
     async def admit(self, url: str) -> None:
         lane = lane_of(url)
-        wait = await self._frontier.permit(self._delivery, lane, WAIT_IN_HAND_MS)
-        if wait > WAIT_IN_HAND_MS:
+        patience = self._patience(lane)
+        wait = await self._frontier.permit(self._delivery, lane, patience)
+        if wait > patience:
             raise Deferred(lane, wait)
         if wait > 0:
             await self._clock.sleep(wait / 1000)

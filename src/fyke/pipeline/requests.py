@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fyke.errors import Deferred, FetchFailed, LeaseLost
 from fyke.model import Delivery, FetchPolicy, LanePolicy, Outcome, Request, Response, Started
@@ -18,6 +18,7 @@ from fyke.ports import Clock, Fetcher, Frontier, Robots
 MOST_BATCHED = 500
 NOT_MODIFIED = 304
 ASSERTED_FOR_S = 60.0
+LONGEST_WAIT_MS = 300_000
 MOST_ASSERTED = 10_000
 
 
@@ -70,11 +71,12 @@ class Sender:
         robots: Robots,
         clock: Clock,
         *,
-        set_by_hand: Collection[str] = (),
+        set_by_hand: Mapping[str, int] | None = None,
     ) -> None:
-        """`set_by_hand`: lanes whose policy the settings give; the sources' own words do not count there."""
+        """`set_by_hand`: lane → gap in ms where the settings give it; the sources' own words do not count there."""
         self.frontier, self.fetcher, self.robots, self.clock = frontier, fetcher, robots, clock
-        self._set_by_hand = frozenset(set_by_hand)
+        self._set_by_hand = dict(set_by_hand or {})
+        self._gaps = dict(self._set_by_hand)
         self.starter = Starter(frontier)
         self._asserted: dict[LanePolicy, float] = {}
 
@@ -82,8 +84,10 @@ class Sender:
         """Make lanes at least as strict as these, but those that were set by hand."""
         await self._assert([policy for policy in policies if policy.lane not in self._set_by_hand])
 
-    async def _assert(self, policies: Iterable[LanePolicy]) -> None:
+    async def _assert(self, policies: Sequence[LanePolicy]) -> None:
         """Said again once a minute, for a restart may have set the lanes anew."""
+        for policy in policies:
+            self._gaps[policy.lane] = max(self._gaps.get(policy.lane, 0), policy.gap + policy.jitter)
         now = self.clock.monotonic()
         due = [policy for policy in policies if now - self._asserted.get(policy, -ASSERTED_FOR_S) >= ASSERTED_FOR_S]
         if not due:
@@ -92,6 +96,13 @@ class Sender:
             self._asserted.clear()
         await self.frontier.configure(due, tighten=True)
         self._asserted.update(dict.fromkeys(due, now))
+
+    def patience(self, lane: str) -> int:
+        """How long a further request may wait in hand, in ms: 5 s, or a few gaps of a lane that is slower than that.
+
+        Without it a visit of two hops would never end where the gap is longer than the wait in hand.
+        """
+        return max(WAIT_IN_HAND_MS, min(3 * self._gaps.get(lane, 0), LONGEST_WAIT_MS))
 
     async def slow_down(self, lane: str, delay_ms: int, own: LanePolicy) -> None:
         """A robots.txt crawl delay can only make a lane slower."""
@@ -104,7 +115,7 @@ class TaskRequests:
 
     def __init__(self, sender: Sender, delivery: Delivery, policy: FetchPolicy, lane_policy: LanePolicy) -> None:
         self._sender, self._delivery, self._policy, self._lane_policy = sender, delivery, policy, lane_policy
-        permits = PermitGate(sender.frontier, sender.clock, delivery)
+        permits = PermitGate(sender.frontier, sender.clock, delivery, sender.patience)
         self._gate = TaskGate(permits, sender.robots, policy)
         self.starts = delivery.starts
         self.begun = False
@@ -133,7 +144,7 @@ class TaskRequests:
         started = await self._sender.starter.begin(self._delivery)
         if started.lost:
             raise LeaseLost(f"task {self._delivery.task.key} is not ours any more")
-        if started.wait_ms > WAIT_IN_HAND_MS:
+        if started.wait_ms > self._sender.patience(self._delivery.task.lane):
             raise Deferred(self._delivery.task.lane, started.wait_ms)
         self.begun, self.starts = True, started.starts
         if started.wait_ms > 0:

@@ -20,6 +20,7 @@ log = logging.getLogger("fyke.scheduler")
 
 LONGEST_SLEEP_MS = 5_000
 LATE_IS_MS = 60_000
+TOLD_LATE_MS = 240_000
 
 
 class Scheduler:
@@ -81,7 +82,12 @@ class Scheduler:
                     await self._ledger.cancel_run(run.id, "cancelled by the next slot (overlap: cancel)")
             else:
                 skipped = f"run {running[0].id} was still going (overlap: skip)"
-        await self.open(source_id, source, due.slot, covers_from=due.covers_from, skipped=skipped)
+        opened = await self.open(source_id, source, due.slot, covers_from=due.covers_from, skipped=skipped)
+        if opened.created and due.late_ms > TOLD_LATE_MS:
+            text = f"source {source_id}: a planned run was missed and is {'skipped' if skipped else 'made up for'}"
+            text += f", {due.late_ms // 60_000} min late"
+            data = {"slot": due.slot, "covers_from": due.covers_from, "late_ms": due.late_ms}
+            await self._ledger.add_events([Event("missed", text, source_id=source_id, at=now, data=data)])
 
     async def open(
         self,

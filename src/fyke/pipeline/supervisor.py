@@ -19,6 +19,7 @@ from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.watch import Watch
 from fyke.ports import Clock, Frontier, Ledger
 
+RESTART_GRACE_S = 5.0
 Round: TypeAlias = Callable[[], Awaitable[float | None]]
 
 
@@ -94,8 +95,8 @@ class Supervisor:
 
     async def _look(self) -> None:
         if await self._watch.run_once():
-            for child in self._children:
-                child.restart()
+            # A process that hangs hears no signal that it has to handle: the wait is short.
+            await asyncio.gather(*(child.restart(RESTART_GRACE_S) for child in self._children))
 
     async def _died(self, index: int, code: int) -> None:
         text = f"worker process {index} ended ({ending(code)}) and is started again"
