@@ -385,8 +385,7 @@ FILL = table(
     _int("source_id", key=True),
     _int("day", key=True),  # days since the epoch, UTC
     _text("field", key=True),
-    _int("filled"),
-    _int("total"),
+    *(_int(name) for name in ("filled", "total")),
     rowid=False,
 )
 
@@ -395,10 +394,7 @@ FILL_MARK = table(
     "fill_mark",
     _int("source_id", key=True),
     _text("field", key=True),
-    _int("base_filled"),
-    _int("base_total"),
-    _int("filled"),
-    _int("total"),
+    *(_int(name) for name in ("base_filled", "base_total", "filled", "total")),
     _int("fallen", 0),
     rowid=False,
 )

@@ -94,6 +94,9 @@ def resolve(data: Mapping[str, Any], *, folder: str | None = None) -> ResolvedSo
     return compile_source(data, folder=folder).resolved
 
 
+USUAL_KNOWN: Final = 10
+
+
 class _Compiler:
     """One source on its way from data to plan."""
 
@@ -114,7 +117,7 @@ class _Compiler:
         steps = self._steps()
         columns = self._columns(fields, steps)
         names = [column.name for column in columns]
-        compared = self._named(data.get("updates", {}).get("compare"), names, ("updates", "compare")) or tuple(names)
+        compared = _named(data.get("updates", {}).get("compare"), names, ("updates", "compare")) or tuple(names)
         requests = ListRequests(
             data["listing"], values, ("listing",), self.secrets, self.folder, rows.row if rows else ""
         )
@@ -260,13 +263,6 @@ class _Compiler:
             self._key_rule(part, (*path, "first_of", at))
         return spec
 
-    def _named(self, value: Any, names: Iterable[str], path: Path) -> tuple[str, ...]:
-        listed = _listed(value)
-        for at, name in enumerate(listed):
-            if name not in names:
-                raise Fault(f"there is no field '{name}'", (*path, at), hint=nearest_key(name, names))
-        return tuple(listed)
-
     def _connect(self) -> SourceConnect:
         listing = self.data["listing"]
         said = listing.get("connect", {})
@@ -275,7 +271,8 @@ class _Compiler:
             raise Fault("a list without order is read whole", ("listing", "order"), hint="write connect: all")
         start, value = self._start(listing.get("start"))
         return SourceConnect(
-            known=1 if whole else said.get("known", 1),
+            # One known row proves little where rows may be pinned without a mark: several in a row are asked for.
+            known=1 if whole else said.get("known", USUAL_KNOWN if "pages" in listing else 1),
             lookback=0 if whole else _duration(said.get("lookback", "0")),
             all=whole,
             start=start,
@@ -354,3 +351,11 @@ def _listed(value: Any) -> list[Any]:
 
 def _duration(value: Any) -> int:
     return parse_duration(str(value))
+
+
+def _named(value: Any, names: Iterable[str], path: Path) -> tuple[str, ...]:
+    listed = _listed(value)
+    for at, name in enumerate(listed):
+        if name not in names:
+            raise Fault(f"there is no field '{name}'", (*path, at), hint=nearest_key(name, names))
+    return tuple(listed)

@@ -296,23 +296,13 @@ def records() -> None:
         text("content"),
         sa.UniqueConstraint("item_id", "n"),
     )
-    make(
-        "fill",
-        whole("source_id", key=True),
-        whole("day", key=True),
-        text("field", key=True),
-        whole("filled"),
-        whole("total"),
-        rowid=False,
-    )
+    day = (whole("source_id", key=True), whole("day", key=True), text("field", key=True))
+    make("fill", *day, whole("filled"), whole("total"), rowid=False)
     make(
         "fill_mark",
         whole("source_id", key=True),
         text("field", key=True),
-        whole("base_filled"),
-        whole("base_total"),
-        whole("filled"),
-        whole("total"),
+        *(whole(name) for name in ("base_filled", "base_total", "filled", "total")),
         whole("fallen", default="0"),
         rowid=False,
     )
