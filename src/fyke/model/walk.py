@@ -109,7 +109,10 @@ class Standing(Struct, frozen=True):
 
 
 class PageCommit(Struct):
-    """One list page to be written: entries, refusals and checkpoint go in one transaction."""
+    """One list page to be written: entries, refusals and checkpoint go in one transaction.
+
+    An empty `checkpoint` leaves the one before: a walk that is killed reads a few pages again.
+    """
 
     number: int  # page of this walk, from 1
     look: int  # 0: the walk itself; 1-3: the second looks

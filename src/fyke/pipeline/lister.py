@@ -50,6 +50,8 @@ log = logging.getLogger("fyke.lister")
 
 RESUME_WITHIN_MS = 600_000
 BLANK_PAUSE_S = 3.0
+SMALL_TRAIL = 1_000
+KEEP_EVERY_S = 2.0
 
 
 class Checkpoint(Struct):
@@ -191,6 +193,7 @@ class _Walker:
         self._starts, self._made = delivery.starts, 0
         self._walk, self._cursor, self._reread = self._resume()
         self._etag, self._modified = "", ""
+        self._kept_at = -KEEP_EVERY_S
 
     def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
         lease = self._lease
@@ -285,7 +288,6 @@ class _Walker:
             now=self._sender.clock.now(),
             refused_new=refused_new,
         )
-        kept = Checkpoint(walk, None if move.step is Step.FIRST else self._cursor, page.next, self._made)
         commit = PageCommit(
             number=move.number,
             look=move.look,
@@ -293,7 +295,7 @@ class _Walker:
             read_at=response.started_at,
             entries=page.entries,
             refused=page.refused,
-            checkpoint=msgspec.json.encode(kept),
+            checkpoint=self._checkpoint(move, page),
         )
         result = await self._ledger.page(lease.pass_id, lease.fence, commit)
         if not result.accepted:
@@ -314,6 +316,15 @@ class _Walker:
             except TransientError as error:
                 log.warning("offer failed, the reconciler will make it good: %s", error)
         return move
+
+    def _checkpoint(self, move: Move, page: ListPage) -> bytes:
+        """The state of the walk; of a long walk only every 2 s, for it names every row that was shown."""
+        walk, now = self._walk, self._sender.clock.monotonic()
+        if len(walk.trail) + len(walk.before) > SMALL_TRAIL and now - self._kept_at < KEEP_EVERY_S:
+            return b""
+        self._kept_at = now
+        cursor = None if move.step is Step.FIRST else self._cursor
+        return msgspec.json.encode(Checkpoint(walk, cursor, page.next, self._made))
 
     def _with_validators(self, end: PassEnd) -> PassEnd:
         return msgspec.structs.replace(end, etag=self._etag, last_modified=self._modified)

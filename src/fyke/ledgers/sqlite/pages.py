@@ -21,8 +21,9 @@ from fyke.model import Entry, Listing, PageCommit, PageResult
 RAW_LIMIT = 20_000
 SUBMITTED = "submitted"
 GUARD = """
-UPDATE pass SET pages = pages + 1, checkpoint = ?, checkpoint_at = ?, soft_failures = 0
-WHERE id = ? AND state = 'running' AND fence = ? RETURNING pages, listing_id, source_id
+UPDATE pass SET pages = pages + 1, checkpoint = coalesce(?1, checkpoint),
+  checkpoint_at = iif(?1 IS NULL, checkpoint_at, ?2), soft_failures = 0
+WHERE id = ?3 AND state = 'running' AND fence = ?4 RETURNING pages, listing_id, source_id
 """
 COUNT = "UPDATE pass SET entries = entries + ?, new = new + ?, known = known + ?, refused = refused + ? WHERE id = ?"
 PAGE = """
@@ -69,7 +70,7 @@ class PageStatements(Statements):
 def _write(
     connection: sqlite3.Connection, pass_id: int, fence: int, page: PageCommit, rows: list[Row], now: int, *, hand: bool
 ) -> PageResult:
-    found = connection.execute(GUARD, (page.checkpoint, now, pass_id, fence)).fetchone()
+    found = connection.execute(GUARD, (page.checkpoint or None, now, pass_id, fence)).fetchone()
     if found is None:
         return PageResult(accepted=False)
     seq, listing, source_id = found
