@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fyke.db import sqlite as db
 from tests.crash.virtual import run_virtual
 from tests.crash.world import prepare
 
@@ -29,3 +30,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ledger_file(made: Path, tmp_path: Path) -> Path:
     """A ledger with the played source and nothing else."""
     return Path(shutil.copy(made, tmp_path / "ledger.db"))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver waits a moment for a lock, where it waits seconds: else the tests would."""
+    short = tuple(pragma for pragma in db.PRAGMAS if not pragma.startswith("busy_timeout"))
+    monkeypatch.setattr(db, "PRAGMAS", (*short, "busy_timeout=5"))
+    monkeypatch.setattr(db, "BUSY_REPEATS", 1)

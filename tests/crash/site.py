@@ -33,9 +33,10 @@ PER_PAGE = 3
 class PlayedSite:
     """What the site shows now. `titles`: key → title, newest first; `gone`: keys whose detail answers 404.
 
-    `busy_once`: addresses that answer 503 with Retry-After to their first request. `blank`: how often a list page comes
-    back without rows. `after_list`: what happens once a list page was made. `seconds`: how long an answer takes where
-    it is not quick.
+    `removed`: those that answer 410. `busy_once`: addresses that answer 503 with Retry-After to their first request.
+    `blank`: how often a list page comes back without rows. `later`: what the details say besides, and no list tells
+    of. `deadly`: addresses whose answer kills the process. `after_list`: what happens once a list page was made.
+    `seconds`: how long an answer takes where it is not quick.
     """
 
     def __init__(self) -> None:
@@ -43,8 +44,9 @@ class PlayedSite:
         self.gone, self.edited = {"c"}, {"d"}
         self.busy_once = {f"{HOST}/list/2", detail("b")}
         self.blank: Counter[int] = Counter()
-        self.etag = ""
+        self.etag, self.later = "", ""
         self.deadly: set[str] = set()
+        self.removed: set[str] = set()
         self.after_list: Callable[[int], None] = lambda page: None
         # Longer than a third of a lease, so that it is renewed.
         self.seconds = {detail("a"): 5.0}
@@ -64,9 +66,11 @@ class PlayedSite:
         kind, name = url.removeprefix(f"{HOST}/").split("/")
         if kind == "list":
             return self._list(int(name), request.headers.get("If-None-Match", ""))
+        if name in self.removed:
+            return 410, {}, "removed"
         if name in self.gone:
             return 404, {}, "gone"
-        return 200, {}, json.dumps({"title": self.titles[name], "body": f"{kind} of {name}"})
+        return 200, {}, json.dumps({"title": self.titles[name], "body": f"{kind} of {name}{self.later}"})
 
     def _list(self, page: int, known: str) -> tuple[int, dict[str, str], str]:
         headers = {"etag": self.etag} if self.etag else {}

@@ -5,33 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from fyke.db import sqlite as db
-from fyke.pipeline.loops import every
-from fyke.pipeline.reaper import Reaper
+from tests.crash import scenes
 from tests.crash.asking import ask, details, passes
 from tests.crash.scenario import broken_balance
-from tests.crash.site import detail
 from tests.crash.virtual import run_virtual
-from tests.crash.world import Process, World
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver waits a moment for a lock, where it waits seconds: else the tests would."""
-    short = tuple(pragma for pragma in db.PRAGMAS if not pragma.startswith("busy_timeout"))
-    monkeypatch.setattr(db, "PRAGMAS", (*short, "busy_timeout=5"))
-    monkeypatch.setattr(db, "BUSY_REPEATS", 1)
-
-
-def lock(world: World, seconds: float) -> None:
-    """Another program holds the file from now on, for so long."""
-    other = sqlite3.connect(world.path, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    asyncio.get_running_loop().call_later(seconds, other.close)
+from tests.crash.world import World
 
 
 @pytest.mark.usefixtures("impatient")
@@ -45,7 +27,7 @@ def test_a_file_locked_by_another_program_costs_nothing_but_time(point: tuple[st
         world = World(ledger_file)
         world.site.gone = set()
         async with world.process() as process:
-            process.calls.then[point] = lambda: lock(world, 25.0)
+            process.calls.then[point] = lambda: scenes.lock(world, 25.0)
             await world.run(process)
             assert point not in process.calls.then
         assert await broken_balance(world) == []
@@ -61,42 +43,11 @@ def test_a_file_locked_by_another_program_costs_nothing_but_time(point: tuple[st
 def test_no_lease_of_a_living_worker_is_reaped_after_the_file_was_locked(seconds: float, ledger_file: Path) -> None:
     """Row 37: readers of a locked file are not disturbed, so the reaper must find out by itself."""
 
-    async def scene() -> None:
-        world = World(ledger_file)
-        world.site.gone, world.site.busy_once = set(), set()
-        world.site.seconds = {detail(key): 60.0 for key in world.site.titles}
-        async with world.process() as holder, world.process() as other:
-            running = asyncio.create_task(world.run(holder))
-            while sum(details(world).values()) < world.slots:
-                await world.clock.sleep(0.1)
-            reaping = asyncio.create_task(reap_for(world, other, 100))
-            await world.clock.sleep(1)
-            lock(world, seconds)
-            assert await reaping == 0
-            await running
-        assert set(details(world).values()) == {1}
-        assert await broken_balance(world) == []
-
-    run_virtual(scene())
-
-
-async def reap_for(world: World, process: Process, seconds: float) -> int:
-    total, stop = 0, asyncio.Event()
-    reaper = Reaper(process.ledger, process.frontier)
-
-    async def once() -> None:
-        nonlocal total
-        total += await reaper.run_once()
-
-    task = asyncio.create_task(every("reaper", once, 3, clock=world.clock, random=Random(1), stop=stop))
-    await world.clock.sleep(seconds)
-    stop.set()
-    await task
-    return total
+    assert run_virtual(scenes.file_locked(ledger_file, seconds)) == []
 
 
 class Disk:
-    """A disk that is full until room is made: `max_page_count` stands for it, for the engine answers SQLITE_FULL to both.
+    """A disk that is full until room is made. `max_page_count` stands for it: the engine answers SQLITE_FULL to both.
 
     A real one would need a file system of its own.
     """

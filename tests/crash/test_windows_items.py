@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 from fyke.model import Fields, Listing, ListPage, Response
 from fyke.pipeline.reconciler import Reconciler
-from tests.crash.asking import ask, details, item_task, passes, rows, states
+from tests.crash import scenes
+from tests.crash.asking import ask, details, passes, states
 from tests.crash.scenario import broken_balance, broken_promises, play
 from tests.crash.site import HOST, PlayedSource, detail
 from tests.crash.virtual import run_virtual
 from tests.crash.world import Fault, World, until_death
 
-QUIET = {"a": 1, "b": 2, "c": 3, "d": 1, "e": 1}
-"""What a life without faults asks for: c is gone and has three attempts, b is busy once."""
-
-Scene: TypeAlias = Callable[[World], Coroutine[Any, Any, None]]
-
 
 def test_an_item_offered_again_after_its_end_is_acknowledged_without_a_fetch(ledger_file: Path) -> None:
     """Row 5; and rows 11 and 16, where the worker that closed the item died before the frontier heard of it."""
-
-    async def scene() -> None:
-        world = World(ledger_file)
-        await world.live()
-        before = details(world)
-        assert before == QUIET
-        async with world.process() as process:
-            assert await process.frontier.offer([item_task(world, key) for key in ("a", "b", "c")]) == 3
-        await world.recover()
-        # The walk lists c again, which opens it: its page is asked for by right.
-        assert details(world) == before | {"c": 6}
-        assert await broken_balance(world) == []
-
-    run_virtual(scene())
+    assert run_virtual(scenes.offered_again_after_its_end(ledger_file)) == []
 
 
 @pytest.mark.parametrize("fault", [Fault.DIE_AFTER, Fault.LOST_REPLY])
@@ -56,7 +38,7 @@ def test_a_task_whose_lease_reached_nobody_is_taken_over_and_no_start_is_counted
             await world.recover()
         assert await broken_balance(world) == []
         assert ask(world, "SELECT attempts FROM dead WHERE key = 'c'") == [(3,)]
-        assert details(world) == QUIET
+        assert details(world) == scenes.QUIET
 
     run_virtual(scene())
 
@@ -82,21 +64,7 @@ def test_a_death_while_fetching_counts_one_start_of_that_task_alone(ledger_file:
 
 def test_a_page_that_kills_each_worker_is_dead_after_its_attempts_and_the_rest_is_stored(ledger_file: Path) -> None:
     """Row 8, and SCENARIOS 21."""
-
-    async def scene() -> None:
-        world = World(ledger_file)
-        world.site.deadly, world.site.busy_once = {detail("b")}, set()
-        deaths = 0
-        while await world.live() is None:
-            world.clock.jump(world.lease * 3)
-            deaths += 1
-            assert deaths <= 3
-        assert deaths == 3
-        assert ask(world, "SELECT attempts, outcome FROM dead WHERE key = 'b'") == [(3, "worker_died")]
-        assert states(world) == {"a": "stored", "b": "dead", "c": "dead", "d": "stored", "e": "stored"}
-        assert await broken_balance(world) == []
-
-    run_virtual(scene())
+    assert run_virtual(scenes.page_that_kills_each_worker(ledger_file)) == []
 
 
 def test_a_list_that_kills_each_worker_ends_its_walk_as_failed(ledger_file: Path) -> None:
@@ -126,7 +94,7 @@ def test_a_worker_paused_past_its_lease_costs_no_more_than_what_it_had_in_hand(
     async def scene() -> None:
         world = await play(ledger_file, {point: Fault.STOP_BEFORE})
         assert await broken_promises(world) == []
-        wanted = QUIET | {"d": 2, "c": 6, "f": 1}
+        wanted = scenes.QUIET | {"d": 2, "c": 6, "f": 1}
         extra = {key: count - wanted[key] for key, count in details(world).items() if count != wanted[key]}
         assert sum(extra.values()) <= world.slots
 
@@ -135,32 +103,22 @@ def test_a_worker_paused_past_its_lease_costs_no_more_than_what_it_had_in_hand(
 
 def test_an_older_generation_changes_nothing_after_a_newer_one_was_stored(ledger_file: Path) -> None:
     """Row 30."""
-    run_virtual(older_after_newer(World, ledger_file, newer_is_stored=True))
+    assert run_virtual(scenes.older_generation_after_a_stored_one(ledger_file)) == []
 
 
 def test_an_older_generation_does_not_close_an_item_that_is_due_at_a_newer_one(ledger_file: Path) -> None:
     """Row 30: the newer visit has not ended yet."""
-    run_virtual(older_after_newer(World, ledger_file, newer_is_stored=False))
+    assert run_virtual(scenes.older_generation_before_a_due_one(ledger_file)) == []
 
 
-async def older_after_newer(make: Callable[[Path], World], path: Path, *, newer_is_stored: bool) -> None:
-    """A worker is stopped before it commits d; meanwhile d is edited, listed again and visited, or about to be."""
-    world = make(path)
-    world.site.gone, world.site.busy_once = set(), set()
+def test_an_older_end_does_not_bury_an_item_that_was_replayed(ledger_file: Path) -> None:
+    """Row 30."""
+    assert run_virtual(scenes.older_end_after_a_replay(ledger_file)) == []
 
-    async def meanwhile() -> None:
-        world.clock.jump(world.lease * 2)
-        await world.live()
-        world.site.edit()
-        await world.live(None if newer_is_stored else {("frontier.begin", 2): Fault.DIE_BEFORE})
 
-    world.meanwhile = meanwhile
-    # The first commit holds e and d, which were listed first.
-    await world.live({("ledger.commit", 1): Fault.STOP_BEFORE})
-    assert world.hit[0] == (("ledger.commit", 1), Fault.STOP_BEFORE)
-    await world.recover()
-    assert rows(world)["d"] == world.site.titles["d"]
-    assert await broken_promises(world) == []
+def test_the_first_result_of_a_generation_wins_and_an_older_reading_changes_nothing(ledger_file: Path) -> None:
+    """Row 9: the worker that was paused has read the page before the other one did."""
+    assert run_virtual(scenes.older_reading_of_one_generation(ledger_file)) == []
 
 
 def test_an_item_is_visited_again_from_its_first_hop(ledger_file: Path) -> None:
@@ -221,7 +179,7 @@ def test_the_reconciler_beside_a_slow_offer_makes_no_second_task(ledger_file: Pa
         await world.live({("frontier.offer", 2): Fault.STOP_BEFORE})
         assert waited == [3]
         assert await broken_balance(world) == []
-        assert details(world) == QUIET
+        assert details(world) == scenes.QUIET
 
     run_virtual(scene())
 
@@ -235,7 +193,7 @@ def test_no_page_is_fetched_again_for_a_failed_write(n: int, fault: Fault, ledge
         world = World(ledger_file)
         await world.live({("ledger.commit", n): fault})
         assert world.hit
-        assert details(world) == QUIET
+        assert details(world) == scenes.QUIET
         assert await broken_balance(world) == []
 
     run_virtual(scene())
@@ -243,15 +201,22 @@ def test_no_page_is_fetched_again_for_a_failed_write(n: int, fault: Fault, ledge
 
 def test_an_offer_that_failed_is_made_good_by_the_reconciler_of_the_same_process(ledger_file: Path) -> None:
     """Row 3."""
+    assert run_virtual(scenes.offers_that_failed(ledger_file)) == []
 
-    async def scene() -> None:
-        world = World(ledger_file)
-        await world.live({("frontier.offer", n): Fault.NO_EFFECT for n in (1, 2, 3)})
-        assert len(world.hit) == 3
-        assert await broken_balance(world) == []
-        assert details(world) == QUIET
 
-    run_virtual(scene())
+def test_without_faults_each_page_is_fetched_once(ledger_file: Path) -> None:
+    assert run_virtual(scenes.quiet_life(ledger_file)) == []
+
+
+def test_a_task_is_in_the_frontier_until_its_item_is_closed(ledger_file: Path) -> None:
+    """Rows 10 and 11: commit, and only then acknowledge."""
+    assert run_virtual(scenes.death_beside_a_commit(ledger_file)) == []
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_a_visit_is_told_once_though_its_reply_was_lost(n: int, ledger_file: Path) -> None:
+    """Row 10, for visits that failed."""
+    assert run_virtual(scenes.lost_reply_of_a_commit(ledger_file, n)) == []
 
 
 class Clumsy(PlayedSource):

@@ -14,6 +14,7 @@ from fyke.pipeline.reconciler import Reconciler
 from fyke.ports import SourceSchedule
 from tests.crash.asking import ask, details, passes, states
 from tests.crash.scenario import broken_balance, broken_promises
+from tests.crash.scenes import reap_for
 from tests.crash.site import PlayedSource, detail
 from tests.crash.virtual import run_virtual
 from tests.crash.world import Fault, Process, World, until_death
@@ -231,7 +232,7 @@ def test_nobody_reaps_what_living_holders_could_not_renew(ledger_file: Path) -> 
             while sum(details(world).values()) < world.slots:
                 await world.clock.sleep(0.1)
             async with world.process() as other:
-                looking = asyncio.create_task(_reap_for(world, other, 120))
+                looking = asyncio.create_task(reap_for(world, other, 120))
                 for process in (holder, other):
                     away_for(world, process, 30)
                 reaped = await looking
@@ -241,20 +242,3 @@ def test_nobody_reaps_what_living_holders_could_not_renew(ledger_file: Path) -> 
         assert await broken_balance(world) == []
 
     run_virtual(scene())
-
-
-async def _reap_for(world: World, process: Process, seconds: float) -> int:
-    from fyke.pipeline.reaper import Reaper
-
-    total, stop = 0, asyncio.Event()
-    reaper = Reaper(process.ledger, process.frontier)
-
-    async def once() -> None:
-        nonlocal total
-        total += await reaper.run_once()
-
-    task = asyncio.create_task(every("reaper", once, 5, clock=world.clock, random=Random(1), stop=stop))
-    await world.clock.sleep(seconds)
-    stop.set()
-    await task
-    return total

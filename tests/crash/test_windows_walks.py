@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash import scenes
 from tests.crash.asking import ask, details, passes, states
 from tests.crash.scenario import broken_balance, broken_promises
 from tests.crash.site import HOST
@@ -162,21 +163,4 @@ def test_a_blank_page_in_the_middle_that_stays_blank_is_no_complete_walk(ledger_
 
 def test_a_walk_resumed_on_a_list_whose_pages_have_shifted_begins_at_page_one(ledger_file: Path) -> None:
     """Row 35."""
-    run_virtual(resumed_after_a_shift(ledger_file))
-
-
-async def resumed_after_a_shift(path: Path) -> None:
-    """Killed after page three; then two pages' rows are withdrawn, and what came after page three lies on page two."""
-    world = World(path)
-    world.site.gone, world.site.busy_once, world.site.etag = set(), set(), ""
-    world.site.titles = {key: key for key in ("a1", "a2", "a3")}
-    await world.live()
-    new = [f"n{number:02}" for number in range(1, 13)]
-    world.site.titles = {key: key for key in ("a1", *new, "a2", "a3")}
-    await world.live({("ledger.page", 4): Fault.DIE_BEFORE})
-    assert passes(world)[-1] == "running"
-    world.site.withdraw(*new[:6])
-    await world.recover()
-    assert passes(world)[-1] == "complete"
-    missed = set(world.site.titles) - set(states(world))
-    assert missed == set()
+    assert run_virtual(scenes.resumed_after_a_shift(ledger_file)) == []
