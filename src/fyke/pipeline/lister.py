@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from hashlib import blake2b
 from random import Random
 from typing import Any
 
@@ -52,6 +53,7 @@ RESUME_WITHIN_MS = 600_000
 BLANK_PAUSE_S = 3.0
 SMALL_TRAIL = 1_000
 KEEP_EVERY_S = 2.0
+MOST_REMEMBERED = 10_000
 
 
 class Checkpoint(Struct):
@@ -173,6 +175,35 @@ class Lister:
         await frontier.retry([Retry(delivery, effect.delay_ms, error.reason, counted=False)])
 
 
+class _Rounds:
+    """Pages of the first round, so that a second look reads no page again whose bytes have not changed.
+
+    At most `MOST_REMEMBERED` entries are held; pages beyond are read again.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[str, tuple[bytes, ListPage]] = {}
+        self._entries = 0
+
+    def same(self, cursor: dict[str, Any] | None, body: bytes) -> ListPage | None:
+        """The page that these bytes were."""
+        found = self._pages.get(_name(cursor))
+        return found[1] if found is not None and found[0] == _digest(body) else None
+
+    def remember(self, cursor: dict[str, Any] | None, body: bytes, page: ListPage) -> None:
+        if self._entries + len(page.entries) <= MOST_REMEMBERED:
+            self._entries += len(page.entries)
+            self._pages[_name(cursor)] = (_digest(body), page)
+
+
+def _name(cursor: dict[str, Any] | None) -> str:
+    return "" if cursor is None else msgspec.json.encode(cursor, order="deterministic").decode()
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).digest()
+
+
 class _Walker:
     """One walk in progress."""
 
@@ -194,6 +225,7 @@ class _Walker:
         self._walk, self._cursor, self._reread = self._resume()
         self._etag, self._modified = "", ""
         self._kept_at = -KEEP_EVERY_S
+        self._rounds = _Rounds()
 
     def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
         lease = self._lease
@@ -262,6 +294,8 @@ class _Walker:
         if first and self._walk.look == 0:
             self._etag = response.headers.get("etag", "")
             self._modified = response.headers.get("last-modified", "")
+        if self._walk.look and (same := self._rounds.same(self._cursor, response.body)) is not None:
+            return same, response
         page = self._source.read_page(self._lease.listing, response, self._cursor)
         if page.outcome is not Outcome.OK:
             raise FetchFailed(page.outcome, page.reason, evidence={"url": response.url, "status": response.status})
@@ -278,6 +312,7 @@ class _Walker:
     async def _write(self, page: ListPage, response: Response) -> Move:
         lease, walk = self._lease, self._walk
         standing = await self._ledger.recognise(lease.pass_id, [entry.key for entry in page.entries])
+        look = walk.look
         refused_new = sum(row.fingerprint not in lease.accepted_refusals for row in page.refused)
         move = advance(
             walk,
@@ -300,6 +335,8 @@ class _Walker:
         result = await self._ledger.page(lease.pass_id, lease.fence, commit)
         if not result.accepted:
             raise LeaseLost(f"pass {lease.pass_id} has another owner")
+        if look == 0:
+            self._rounds.remember(self._cursor, response.body, page)
         for name, amount in (
             ("pages", 1),
             ("entries", len(page.entries) + len(page.refused)),
