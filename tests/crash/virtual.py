@@ -80,9 +80,9 @@ class VirtualClock:
 class TimedDatabase(SqliteDatabase):
     """A file whose answers the virtual clock waits for."""
 
-    async def write(self, call: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, call: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
         with self._owed():
-            return await super().write(call)
+            return await super().write(call, durable=durable)
 
     async def read(self, call: Callable[[sqlite3.Connection], T]) -> T:
         with self._owed():

@@ -22,12 +22,13 @@ from fyke.db.errors import is_busy, translate
 
 T = TypeVar("T")
 Call: TypeAlias = Callable[[sqlite3.Connection], Any]
-Asked: TypeAlias = "tuple[Call, asyncio.Future[Any]]"
+Asked: TypeAlias = "tuple[Call, asyncio.Future[Any], bool]"
 Answer: TypeAlias = "tuple[asyncio.Future[Any], Any, BaseException | None]"
 
 GROUP_LIMIT = 256
 BUSY_TIMEOUT_MS = 2_000
 BUSY_REPEATS = 6
+SYNC_FULL, SYNC_NORMAL = "PRAGMA synchronous=full", "PRAGMA synchronous=normal"
 PRAGMAS = (
     "journal_mode=wal",
     "synchronous=full",
@@ -79,13 +80,17 @@ class SqliteDatabase:
         self.version = 0  # counts commits seen, ours and others'
         self.waited = 0.0  # seconds that the last write waited for the file; for calls inside it
 
-    async def write(self, call: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `call` inside a write transaction; returns after it is on the disk."""
-        return await self._submit(self._writes, call)
+    async def write(self, call: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
+        """Run `call` inside a write transaction; returns after it is committed, and with `durable` on the disk.
+
+        What is not durable outlives the process, but a power failure may take the last of it; never the file's order:
+        a durable commit takes all that was committed before it along.
+        """
+        return await self._submit(self._writes, call, durable=durable)
 
     async def read(self, call: Callable[[sqlite3.Connection], T]) -> T:
         """Run `call` inside one read snapshot, beside the writer."""
-        return await self._submit(self._reads, call)
+        return await self._submit(self._reads, call, durable=False)
 
     async def wait(self, timeout: float, since: int) -> None:
         """Return after a commit later than `since`, a value of `version` read before; at the latest after `timeout` s.
@@ -118,12 +123,14 @@ class SqliteDatabase:
                 self._threads.append(thread)
         return self._changed
 
-    async def _submit(self, asked: SimpleQueue[Asked | None], call: Callable[[sqlite3.Connection], T]) -> T:
+    async def _submit(
+        self, asked: SimpleQueue[Asked | None], call: Callable[[sqlite3.Connection], T], *, durable: bool
+    ) -> T:
         self._start()
         if self._closing:
             raise RuntimeError("the database is closed")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        asked.put((call, future))
+        asked.put((call, future, durable))
         return await future
 
     def _answer(self, answers: list[Answer], wrote: bool) -> None:
@@ -165,18 +172,20 @@ class SqliteDatabase:
                 connection = connection or open_connection(self.path)
                 answers = self._transact(connection, group)
             except BaseException as error:  # noqa: BLE001 - the waiting callers get it, whatever it is
-                answers = [(future, None, translate(error)) for _, future in group]
+                answers = [(future, None, translate(error)) for _, future, _ in group]
             self._reply(answers, wrote=True)
         if connection is not None:
             connection.close()
 
     def _transact(self, connection: sqlite3.Connection, group: list[Asked]) -> list[Answer]:
         asked_at = time.monotonic()
+        durable = any(durable for _, _, durable in group)
+        connection.execute(SYNC_FULL if durable else SYNC_NORMAL)
         for attempt in range(BUSY_REPEATS):
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 self.waited = time.monotonic() - asked_at
-                answers = [(future, *self._run(connection, call)) for call, future in group]
+                answers = [(future, *self._run(connection, call)) for call, future, _ in group]
                 connection.execute("COMMIT")
             except BaseException as error:
                 # A failed COMMIT (disk full) leaves the transaction open.
@@ -215,7 +224,7 @@ class SqliteDatabase:
                 continue
             if asked is None:
                 break
-            call, future = asked
+            call, future, _ = asked
             try:
                 connection = connection or open_connection(self.path)
                 connection.execute("BEGIN")
