@@ -24,6 +24,8 @@ log = logging.getLogger("fyke.worker")
 MOST_WAITING = 500
 MOST_BATCHED = 200
 ACK_REPEATS = 5
+# Another worker may have counted a block meanwhile: a good answer is said again after this time.
+GOOD_FOR_S = 10.0
 
 
 class Committer:
@@ -47,6 +49,7 @@ class Committer:
         self._waiting: list[tuple[Visited, str]] = []
         self._filled, self._emptied = asyncio.Event(), asyncio.Event()
         self._emptied.set()
+        self._good: dict[str, float] = {}
         self.parked = False
         self.done, self.failed, self.late = 0, 0, 0
 
@@ -137,10 +140,15 @@ class Committer:
                     await hold_named(self._ledger, self._frontier, self._clock, lane, effect.hold_ms, reason)
             except TransientError as error:
                 log.warning("lane %s could not be held: %s", lane, error)
-        good = {visited.lane for visited, _ in batch if visited.result.outcome is Outcome.OK} - told
-        for lane in good:
+        for lane in told:
+            self._good.pop(lane, None)
+        now = self._clock.monotonic()
+        for lane in {visited.lane for visited, _ in batch if visited.result.outcome is Outcome.OK} - told:
+            if now - self._good.get(lane, -GOOD_FOR_S) < GOOD_FOR_S:
+                continue
             try:
                 await self._ledger.lane_ok(lane)
+                self._good[lane] = now
             except TransientError as error:
                 log.warning("lane %s could not be marked good: %s", lane, error)
 
