@@ -46,6 +46,8 @@ def _unfit(key: str) -> str | None:
         return "the key is empty"
     if key != key.strip():
         return "the key begins or ends with a blank"
+    if key.isprintable():
+        return None
     for char in key:
         category = unicodedata.category(char)
         if category == "Cc":

@@ -15,10 +15,11 @@ from urllib.parse import urljoin, urlsplit
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from fyke.model import Response
 from fyke.sources.faults import Misfit
 from fyke.sources.feeds import FeedEntry, read_feed
 from fyke.sources.labels import Labels
-from fyke.sources.markup import sane, text_of_html
+from fyke.sources.markup import sane, text_of_node
 from fyke.sources.nesting import check_nesting
 
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]{0,200}\?>")
@@ -48,19 +49,29 @@ def read_json(text: str) -> Any:
 class Document:
     """The text of a response and what parsers make of it."""
 
-    def __init__(self, text: str, url: str) -> None:
-        self.text = text.replace("\0", "\ufffd") if "\0" in text else text
-        try:
-            self.data = self.text.encode()
-        except UnicodeEncodeError:
-            self.text = sane(text)
-            self.data = self.text.encode()
-        self.url = url
+    def __init__(self, text: str, url: str, data: bytes | None = None) -> None:
+        if data is None:
+            text = text.replace("\0", "\ufffd")
+            try:
+                data = text.encode()
+            except UnicodeEncodeError:
+                text = sane(text)
+                data = text.encode()
+        self.text, self.data, self.url = text, data, url
         self._texts: dict[int, str] = {}
+        self._firsts: dict[str, LexborNode | None] = {}
+        # The row and the selector that were last asked for together: an address and its title are one link.
+        self._last: tuple[LexborNode | None, str, LexborNode | None] = (None, "", None)
         # The row that was last read by another parser than its own, and what came out.
         self.reread: tuple[Any, Any] | None = None
         self._page_labels: Labels | None = None
         self._row_labels: Labels | None = None
+
+    @classmethod
+    def of(cls, response: Response) -> Document:
+        """The document of an answer; its bytes are parsed as they came where they are sound UTF-8."""
+        as_it_came = response.encoding_from == "utf-8" and not response.replaced and b"\0" not in response.body
+        return cls(response.text, response.url, response.body if as_it_came else None)
 
     @cached_property
     def html(self) -> LexborHTMLParser:
@@ -100,6 +111,23 @@ class Document:
         return f"{parts.scheme}://{parts.netloc}"
 
     @cached_property
+    def folders(self) -> tuple[str, ...]:
+        """The folder of `base`, the one above it, and so on to the host; nothing where the base is no address."""
+        try:
+            parts = urlsplit(self.base)
+        except ValueError:
+            return ()
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            return ()
+        names: list[str] = []
+        for name in parts.path.split("/")[:-1]:
+            if name == "..":
+                del names[-1:]
+            elif name not in ("", "."):
+                names.append(name)
+        return tuple("/".join((self.origin, *names[:count], "")) for count in range(len(names), -1, -1))
+
+    @cached_property
     def names_pinned(self) -> bool:
         """Whether the page has the word 置顶 at all."""
         return "置顶" in self.text
@@ -107,10 +135,27 @@ class Document:
     def text_of(self, node: LexborNode) -> str:
         """The text of a node of this page, made once: `ready` and fields often ask for the same one."""
         if node.parser is not self.html:
-            return text_of_html(node.inner_html or "")
+            return text_of_node(node)
         found = self._texts.get(node.mem_id)
         if found is None:
-            found = self._texts[node.mem_id] = text_of_html(node.inner_html or "")
+            found = self._texts[node.mem_id] = text_of_node(node)
+        return found
+
+    def first(self, query: str) -> LexborNode | None:
+        """The first hit of a selector on the page, looked for once: `ready` and fields often ask for the same one."""
+        try:
+            return self._firsts[query]
+        except KeyError:
+            found = self._firsts[query] = self.html.css_first(query)
+            return found
+
+    def first_in(self, row: LexborNode, query: str) -> LexborNode | None:
+        """The first hit of a selector in a row."""
+        last = self._last
+        if last[0] is row and last[1] == query:
+            return last[2]
+        found: LexborNode | None = row.css_first(query)
+        self._last = (row, query, found)
         return found
 
     def labels(self, node: LexborNode | None) -> Labels:

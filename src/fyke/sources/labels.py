@@ -9,7 +9,7 @@ from typing import Final
 
 from selectolax.lexbor import LexborNode
 
-from fyke.sources.markup import INLINE_EDGE, lines_of_html, squeeze, text_of_html
+from fyke.sources.markup import INLINE_EDGE, lines_of_html, squeeze, text_of_html, text_of_node
 
 MOST_CELLS: Final = 20_000
 LONGEST_LABEL: Final = 60
@@ -72,7 +72,7 @@ class Labels:
                 continue
             label = plain(text_of_html(html))
             if label and len(label) <= LONGEST_LABEL and not _in_head(cell):
-                yield label, text_of_html(follower.inner_html or "")
+                yield label, text_of_node(follower)
 
 
 def _in_head(cell: LexborNode) -> bool:

@@ -10,7 +10,7 @@ from html import unescape
 from typing import Final
 
 from lxml import etree
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 # Elements that end a word where they begin and end; all others (font, span, a, b …) stand inside text.
 _BLOCKS: Final = (
@@ -39,6 +39,25 @@ _ADDRESSES: Final = frozenset(("href", "src", "action", "formaction", "xlink:hre
 _RUNS: Final = re.compile(r"[\s\x00-\x20]*(?:javascript|vbscript|data)\s*:", re.IGNORECASE)
 
 INLINE_EDGE: Final = "\x1f"
+
+
+# What is in these is written without escapes.
+_RAW: Final = ("script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext", "noscript")
+_SPECIAL_BLOCKS: Final = frozenset(("html", "head", "body", "frameset", "title", "textarea"))
+
+
+def _numbers() -> dict[str | None, int]:
+    """The parser's number of each tag of a block or with raw text, and of `-text`."""
+    table = "<table><caption><thead><tr><th><tbody><tr><td><tfoot></table>x"
+    pages = [table, *(f"<{name}></{name}>" for name in (*BLOCKS, *_RAW))]
+    roots = [root for page in pages if (root := LexborHTMLParser(page).root) is not None]
+    return {part.tag: part.tag_id for root in roots for part in root.traverse(include_text=True)}
+
+
+_NUMBERS: Final = _numbers()
+_TEXT_NUMBER: Final = _NUMBERS["-text"]
+_PLAIN_NUMBERS: Final = frozenset(_NUMBERS[name] for name in BLOCKS - _SPECIAL_BLOCKS)
+_RAW_NUMBERS: Final = frozenset(_NUMBERS[name] for name in _RAW)
 
 
 def squeeze(text: str) -> str:
@@ -74,6 +93,21 @@ def text_of_html(html: str) -> str:
     if "&" in html:
         html = unescape(html)
     return squeeze(html)
+
+
+def text_of_node(node: LexborNode) -> str:
+    """As `text_of_html` of what is in the node. Where there are blocks only, each text is a word of its own."""
+    child = node.first_child
+    if child is None or (child.tag_id == _TEXT_NUMBER and child.next is None) or not _is_plain(node):
+        return text_of_html(node.inner_html or "")
+    return squeeze(node.text(separator=" "))
+
+
+def _is_plain(node: LexborNode) -> bool:
+    parts = node.traverse()
+    if next(parts).tag_id in _RAW_NUMBERS:  # the node itself
+        return False
+    return all(part.tag_id in _PLAIN_NUMBERS for part in parts)
 
 
 def text_of_element(element: etree._Element) -> str:

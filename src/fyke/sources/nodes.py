@@ -17,7 +17,7 @@ from fyke.sources.amounts import plain_number, read_number
 from fyke.sources.document import Document, parse_tree
 from fyke.sources.faults import Misfit
 from fyke.sources.feeds import FeedEntry
-from fyke.sources.markup import sane, squeeze, text_of_element, text_of_html
+from fyke.sources.markup import sane, squeeze, text_of_element, text_of_node
 from fyke.sources.timestamps import AUTO, CANONICAL, read_time
 
 Element = etree._Element
@@ -52,7 +52,7 @@ def text_of(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, LexborNode):
-        return text_of_html(value.inner_html or "")
+        return text_of_node(value)
     if isinstance(value, Element):
         return text_of_element(value)
     if isinstance(value, bool):
@@ -147,6 +147,8 @@ def stored_value(value: Any, kind: ColumnType, zone: tzinfo) -> Any:
     """The value in the one form that its column takes, or None where it has none. Doing it twice changes nothing."""
     if value is None:
         return None
+    if kind is ColumnType.TEXT and isinstance(value, str):
+        return sane(value.strip()) or None
     if kind is ColumnType.JSON:
         found = plain_json(value)
         return None if is_empty(found) else found

@@ -71,7 +71,9 @@ class Template:
     def address(self, values: Mapping[str, Any]) -> str:
         """As `fill`, for an address."""
         if self.whole:
-            return _formatted(*self.whole, values)
+            name, form = self.whole
+            value = None if form else values.get(name)
+            return value if value and isinstance(value, str) else _formatted(name, form, values)
         return "".join(part if isinstance(part, str) else _encoded(*part, values) for part in self.parts)
 
     def typed(self, values: Mapping[str, Any]) -> Any:

@@ -38,6 +38,7 @@ class RequestMaker:
         self.method = spec.get("method") or ("POST" if self.form is not None or self.has_json else "GET")
         texts = [self.url, *(text for _, text in self.query), *self.headers.values()]
         texts += [text for _, text in self.form or []]
+        self._address_alone = not (self.headers or self.form or _names(self.json))
         self.names = frozenset().union(*(text.names for text in texts), _names(self.json))
 
     def _json(self, value: Any, names: Collection[str], path: Path) -> Any:
@@ -55,6 +56,19 @@ class RequestMaker:
         Raises:
             UsageError: a placeholder has no value, or the address is none.
         """
+        return Request(
+            url=self._address(values),
+            method=self.method,
+            headers={name: text.fill(values) for name, text in self.headers.items()},
+            form=[(name, text.fill(values)) for name, text in self.form] if self.form is not None else None,
+            json=_filled(self.json, values) if self.has_json else None,
+        )
+
+    def address(self, values: Mapping[str, Any]) -> str:
+        """The address of `make`, with the same errors."""
+        return self._address(values) if self._address_alone else self.make(values).url
+
+    def _address(self, values: Mapping[str, Any]) -> str:
         url = self.url.address(values)
         if self.query:
             pairs = [(name, text.fill(values)) for name, text in self.query]
@@ -65,13 +79,7 @@ class RequestMaker:
             raise UsageError(f"not an address: {url[:200]!r}", hint="use the step absolute_url")
         if len(url) > LONGEST_ADDRESS:
             raise UsageError(f"the address is longer than {LONGEST_ADDRESS:,} characters")
-        return Request(
-            url=url,
-            method=self.method,
-            headers={name: text.fill(values) for name, text in self.headers.items()},
-            form=[(name, text.fill(values)) for name, text in self.form] if self.form is not None else None,
-            json=_filled(self.json, values) if self.has_json else None,
-        )
+        return url
 
     def make_headers(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {name: text.fill(values) for name, text in self.headers.items()}

@@ -26,6 +26,8 @@ KINDS: Final = ("css", "xpath", "json", "feed", "regex", "label", "field", "temp
 
 _PSEUDO: Final = re.compile(r"::(?:attr\(\s*([\w:.-]+)\s*\)|text)\s*$")
 _SCOPE: Final = "data-fyke-scope"
+# Asked for one by one these are found without regard to case; no other attribute differs from them by it alone.
+_LOWER: Final = frozenset(("href", "title", "src", "content", "value", "id", "class", "alt", "name"))
 _FEED_NAME: Final = re.compile(r"[A-Za-z][\w.-]*:[A-Za-z][\w.-]*", re.ASCII)
 
 
@@ -82,22 +84,23 @@ class Css:
             del node.attrs[_SCOPE]
 
     def read(self, context: Context) -> Any:
-        row = context.row
+        document, row = context.document, context.row
         if row is None and not self.relative:
-            first = context.document.html.css_first(self.query)
+            first = document.first(self.query)
         else:
-            node = lexbor_of(row, context.document)
+            node = lexbor_of(row, document)
             if node is None:
                 return None
             if self.relative:
                 found = self.nodes(node)
                 first = found[0] if found else None
             else:
-                first = node.css_first(self.query)
+                first = document.first_in(node, self.query)
         if first is None:
             return None
         if self.attribute:
-            value = first.attributes.get(self.attribute)
+            place = first.attrs if self.attribute in _LOWER else first.attributes
+            value = place.get(self.attribute)
             return value if value is not None else self.attribute_of_later(context)
         return first.text(deep=False) if self.own_text else first
 

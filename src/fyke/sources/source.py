@@ -62,10 +62,10 @@ class FileSource:
         return self.plan.steps[step].request.make(fields)
 
     def read_page(self, listing: Listing, response: Response, cursor: dict[str, Any] | None) -> ListPage:
-        document = Document(response.text, response.url)
+        document = Document.of(response)
         context = self.plan.context(document, listing.values, {})
         try:
-            if not document.text.strip():
+            if not document.text or document.text.isspace():
                 raise Misfit("the answer is empty")
             rows = self.find_rows(listing, response, context)
             if len(rows) > MOST_ROWS:
@@ -138,12 +138,14 @@ class FileSource:
         if not self.plan.steps:
             return str(fields.get("url") or ""), ""
         try:
-            url = self.plan.steps[0].request.make(fields).url
+            url = self.plan.steps[0].request.address(fields)
             # The rows of a page mostly share a host; the part up to it decides the lane.
             host = url[: url.find("/", 8) + 1]
-            lane = lanes[host] if host in lanes else lane_of(url)
-            if host:
-                lanes[host] = lane
+            lane = lanes.get(host)
+            if lane is None:
+                lane = lane_of(url)
+                if host:
+                    lanes[host] = lane
             return url, lane
         except UsageError as error:
             raise Refused(f"no address: {error}") from error
@@ -160,8 +162,8 @@ class FileSource:
 
     def read_detail(self, step: int, response: Response, fields: Fields) -> DetailPage:
         plan = self.plan.steps[step]
-        document = Document(response.text, response.url)
-        if not document.text.strip():
+        document = Document.of(response)
+        if not document.text or document.text.isspace():
             return DetailPage(Outcome.EMPTY, "the page is empty")
         context = self.plan.context(document, {}, dict(fields))
         try:

@@ -45,6 +45,10 @@ from fyke.sources.timestamps import LONGEST as LONGEST_TIME
 Run: TypeAlias = Callable[[Any, Context], Any]
 
 LONGEST_SEARCHED: Final = 1_000_000
+# Addresses that urljoin would give back as they are, and those that follow a folder of the base as they are.
+_WHOLE: Final = re.compile(r"https?://[A-Za-z0-9._:-]+(?:/[^\x00-\x20\\?#;]*)?(?:\?[^\x00-\x20\\#]+)?")
+_NAME: Final = r"[^\x00-\x20\\/:?#;.][^\x00-\x20\\/:?#;]*"
+_RELATIVE: Final = re.compile(rf"((?:\.\./)*)(?:\./)?({_NAME}(?:/{_NAME})*/?(?:\?[^\x00-\x20\\#]+)?)")
 # As browsers read an address: no line breaks, slashes for backslashes, blanks encoded.
 _UNSAFE: Final = str.maketrans({"\t": None, "\r": None, "\n": None, "\\": "/", " ": "%20"})
 
@@ -131,7 +135,13 @@ def absolute_url(value: Any, context: Context) -> str | None:
     text = text_of(value)
     if text is None:
         return None
-    text = text.strip().translate(_UNSAFE)
+    text = text.strip()
+    if _WHOLE.fullmatch(text):
+        return text
+    relative = _RELATIVE.fullmatch(text)
+    if relative and (folders := context.document.folders):
+        return folders[min(len(relative[1]) // 3, len(folders) - 1)] + relative[2]
+    text = text.translate(_UNSAFE)
     if not text or text == "#":
         return None
     if text[0] == "/" and text[1:2] != "/" and "/." not in text:

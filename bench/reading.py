@@ -1,0 +1,152 @@
+"""CPU time of the pure reading of lab pages, beside the bare parse of the same pages. Loopback and clock are not in it.
+
+`python bench/reading.py` prints microseconds a detail (15 KB, 5 fields) and a list page (50 rows, 3 fields): the best
+of several rounds of process time, for other programs share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Iterable
+
+from bare import FIELDS
+from run import SLOTS, SOURCE
+from selectolax.lexbor import LexborHTMLParser
+
+from fyke.fetchers import decode
+from fyke.lab import pages
+from fyke.lab.truth import Board, SiteConfig
+from fyke.model import Outcome, Response
+from fyke.policy.blocks import find_block
+from fyke.sources.compile import compile_source
+from fyke.sources.source import FileSource
+from fyke.sources.yamlfile import parse_yaml
+
+BASE = "http://127.0.0.1:8000"
+DETAIL_BYTES = 15_000
+ROWS = 50
+ROUNDS = 15
+
+
+def best(work: Callable[[], object], pages_each: int) -> float:
+    """Microseconds of CPU a page, in the quickest round."""
+    work()
+    found = []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            work()
+            found.append(time.process_time() - began)
+    finally:
+        gc.enable()
+    return min(found) / pages_each * 1e6
+
+
+def response(url: str, text: str) -> Response:
+    body, content_type = pages.encoded(text, gbk=False)
+    read = decode(body, content_type)
+    return Response(url, 200, {"content-type": content_type}, body, *read)
+
+
+def bare_detail(bodies: Iterable[bytes]) -> None:
+    for body in bodies:
+        page = LexborHTMLParser(body)
+        for field in FIELDS:
+            node = page.css_first(field)
+            if node is not None:
+                node.text(strip=True)
+
+
+def bare_list(bodies: Iterable[bytes]) -> None:
+    for body in bodies:
+        for row in LexborHTMLParser(body).css("ul.list > li"):
+            link = row.css_first("a")
+            if link is not None:
+                link.attributes.get("href")
+                link.attributes.get("title")
+            date = row.css_first("em")
+            if date is not None:
+                date.text(strip=True)
+
+
+def made_source() -> FileSource:
+    text = SOURCE.format(url=BASE, slots=SLOTS).replace(
+        "  connect: all", '    published: {css: em, then: [{datetime: "%Y-%m-%d %H:%M"}]}\n  connect: all'
+    )
+    data, _ = parse_yaml(text, "bench.yaml")
+    return compile_source(data, folder=None)
+
+
+def measure(details: int, lists: int) -> dict[str, float]:
+    board = Board(SiteConfig(items=max(details, lists * ROWS), per_page=ROWS))
+    notices = [notice for number in range(1, board.pages + 1) for notice in board.rows(number) if notice.linked]
+    filler = pages.filler(DETAIL_BYTES - len(pages.PARAGRAPH) * 4)
+    shown = [
+        response(BASE + notice.path, pages.detail_html(notice, None, filler, 1, poison=False))
+        for notice in notices[:details]
+    ]
+    listed = [
+        response(
+            BASE + pages.list_path(number),
+            pages.list_html(board.rows(number), 0, number, board.pages, board.total, 1),
+        )
+        for number in range(1, lists + 1)
+    ]
+    source = made_source()
+    listing = source.listings()[0]
+    read = [source.read_page(listing, answer, None) for answer in listed]
+    assert all(page.outcome is Outcome.OK and len(page.entries) == ROWS for page in read)
+    entry = read[0].entries[0].fields
+    found = [source.read_detail(0, answer, entry) for answer in shown]
+    assert all(page.outcome is Outcome.OK and len(page.fields) == len(FIELDS) for page in found)
+
+    def both() -> None:
+        for answer in shown:
+            source.record(entry, source.read_detail(0, answer, entry).fields)
+
+    def before() -> None:
+        for answer in shown:
+            find_block(200, decode(answer.body, answer.headers["content-type"]).text)
+
+    figures = {
+        "detail_bare": best(lambda: bare_detail([answer.body for answer in shown]), details),
+        "detail_read": best(lambda: [source.read_detail(0, answer, entry) for answer in shown], details),
+        "detail_read_and_record": best(both, details),
+        "detail_decode_and_marks": best(before, details),
+        "list_bare": best(lambda: bare_list([answer.body for answer in listed]), lists),
+        "list_read": best(lambda: [source.read_page(listing, answer, None) for answer in listed], lists),
+        "bytes_of_a_detail": sum(len(answer.body) for answer in shown) / details,
+    }
+    figures["detail_ratio"] = figures["detail_read_and_record"] / figures["detail_bare"]
+    figures["list_row"] = figures["list_read"] / ROWS
+    figures["list_ratio"] = figures["list_read"] / figures["list_bare"]
+    return figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    figures = measure(details=100, lists=10)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+        return 0
+    print(
+        f"detail of {figures['bytes_of_a_detail'] / 1000:.1f} KB: {figures['detail_read_and_record']:.0f} µs read and "
+        f"made a record ({figures['detail_read']:.0f} µs read), bare parse {figures['detail_bare']:.0f} µs: "
+        f"{figures['detail_ratio']:.2f} times; decoding and block marks {figures['detail_decode_and_marks']:.0f} µs"
+    )
+    print(
+        f"list of {ROWS} rows: {figures['list_read']:.0f} µs, {figures['list_row']:.1f} µs a row; bare "
+        f"{figures['list_bare']:.0f} µs: {figures['list_ratio']:.2f} times"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

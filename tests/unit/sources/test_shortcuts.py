@@ -1,0 +1,139 @@
+"""Short ways of reading end where the long way ends, whatever the page holds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from random import Random
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from fyke.model import Response
+from fyke.sources.document import Document
+from fyke.sources.markup import text_of_html, text_of_node
+from fyke.sources.nodes import Context
+from fyke.sources.steps import absolute_url
+from tests.unit.sources.making import made
+
+BLOCKS = (
+    "p",
+    "div",
+    "br",
+    "td",
+    "tr",
+    "table",
+    "ul",
+    "li",
+    "h1",
+    "pre",
+    "select",
+    "option",
+    "hr",
+    "dl",
+    "dt",
+    "center",
+)
+OTHERS = ("b", "span", "a", "script", "style", "img", "title", "textarea", "template", "svg", "noscript", "font")
+TEXTS = ("a", "b ", " c", "\n", "&nbsp;", "&amp;lt;", "\u3000", "&lt;", "\u200b", "中文", "x&amp;y;", "&#0;", "\r\n")
+REMARKS = ("<!-- c -->", "<?x?>", "</ z>", "<!x>")
+
+PARTS = (
+    *("..", ".", "/", "//", "a", "b.html", "?", "x=1", "&", "#", "f", ";", "p", ":", "http", "https://", "h.example"),
+    *("中文", "%20", " ", "\\", "\n", "~", "[", "]", "@", "\x01", "\u3000", "...", ".x", "8", "-", "_", "\x85"),
+)
+BASES = (
+    *(
+        "http://h.example",
+        "http://h.example/",
+        "https://H.example:81/a/b/c.html?q=1#f",
+        "http://h.example/a//b/../c/./d",
+    ),
+    *("http://h.example/../x/y", "http://h.example/a;p/b;q", "HTTP://h.example/a/", "http://h.example?x=/y/z"),
+    *(
+        "http://u:p@h.example/a/b",
+        "http://h.example/a/..",
+        "ftp://h/x",
+        "about:blank",
+        "",
+        "http://[::1]/a",
+    ),
+)
+
+
+def page_of(random: Random, tags: tuple[str, ...]) -> str:
+    parts = []
+    for _ in range(random.randrange(1, 40)):
+        tag = random.choice(tags)
+        kinds = (f"<{tag}>", f'<{tag} x="<y>">', f"</{tag}>", random.choice(TEXTS), random.choice(TEXTS))
+        parts.append(random.choice(kinds) if random.random() < 0.97 else random.choice(REMARKS))
+    return "".join(parts)
+
+
+@pytest.mark.parametrize("tags", [BLOCKS, BLOCKS * 6 + OTHERS, BLOCKS + OTHERS], ids=["blocks", "mostly", "mixed"])
+def test_text_of_a_node_is_the_text_of_its_html(tags: tuple[str, ...]) -> None:
+    for seed in range(1_500):
+        html = page_of(Random(seed), tags)
+        for node in LexborHTMLParser(html).css("*"):
+            assert text_of_node(node) == text_of_html(node.inner_html or ""), (seed, node.tag, html)
+
+
+def test_blocks_without_markup_between_their_words_are_apart() -> None:
+    node = LexborHTMLParser("<div><p>one</p><p>two<br>three</p>four</div>").css_first("div")
+    assert node is not None
+    assert text_of_node(node) == "one two three four"
+
+
+def long_way(text: str, base: str) -> str | None:
+    try:
+        found = urljoin(base, text)
+        parts = urlsplit(found)
+    except ValueError:
+        return None
+    return found if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+def test_addresses_are_joined_as_the_standard_library_joins_them() -> None:
+    for seed in range(30_000):
+        random = Random(seed)
+        text = "../" * random.choice((0, 0, 1, 2, 3)) + "".join(random.choices(PARTS, k=random.randrange(1, 8)))
+        text = random.choice(("", "", "", "http://", "https://", "HTTP://")) + text
+        base = random.choice(BASES)
+        read = re.sub(r"[\t\r\n]", "", text.strip()).replace("\\", "/").replace(" ", "%20")
+        # One slash and the bare # have rules of their own.
+        if read.startswith("/") or read in ("", "#"):
+            continue
+        context = Context(Document("", base), UTC, {}, {})
+        assert absolute_url(text, context) == long_way(read, base), (seed, text, base)
+
+
+def test_bytes_are_parsed_as_they_came_only_where_they_are_the_text() -> None:
+    text = "<p>喆\0</p>"
+    body = text.encode()
+    sound = Response("", 200, {}, "<p>喆</p>".encode(), "<p>喆</p>", "utf-8", "utf-8", 0)
+    assert Document.of(sound).data is sound.body
+    others = [
+        Response("", 200, {}, body, text, "utf-8", "utf-8", 0),
+        Response("", 200, {}, body[1:], text, "utf-8", "utf-8", 1),
+        Response("", 200, {}, text.encode("gb18030"), text, "gb18030", "meta", 0),
+        Response("", 200, {}, b"\xef\xbb\xbf" + body, text, "utf-8", "bom", 0),
+    ]
+    for response in others:
+        assert Document.of(response).data == "<p>喆\ufffd</p>".encode()
+
+
+def test_an_attribute_of_another_case_is_not_taken_for_the_one_asked_for() -> None:
+    source = made(
+        """
+        listing:
+          request: {url: "https://site.example/"}
+          rows: {css: li}
+          fields:
+            id: {css: "a::attr(href)"}
+            box: {css: "svg::attr(viewbox)"}
+        """
+    )
+    text = '<li><a href="1">x</a><svg viewBox="0 0 1 1"></svg>'
+    page = source.read_page(source.listings()[0], Response("https://site.example/", 200, {}, b"", text), None)
+    assert [entry.fields for entry in page.entries] == [{"id": "1"}]
