@@ -39,6 +39,7 @@ _MONEY: Final = re.compile(
     rf"(?P<before>(?:{_ALL_MARKS})\s?)?(?P<number>{_NUMBER})\s?[(（]?\s?{_UNIT}(?P<after>\s?(?:{_ALL_MARKS}))?"
 )
 _FOLLOWING: Final = re.compile(rf"\s?(?P<number>{_NUMBER})\s?{_UNIT}")
+_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _DIGIT: Final = re.compile(r"\d")
 # The unit stands before the number: `金额（万元）：56.98`.
 _UNIT_BEFORE: Final = re.compile(
@@ -58,6 +59,8 @@ def plain_number(value: Decimal) -> str | None:
 
 
 def _decimal(text: str, mark: str) -> Decimal | None:
+    if mark == "." and _PLAIN.fullmatch(text):
+        return Decimal(text)
     text = re.sub(r"[\s'’\u202f]", "", text).replace("−", "-")
     thousands = "," if mark == "." else "."
     # Thousands come in threes; anything else read as one would be wrong by a factor.

@@ -149,12 +149,17 @@ class Document:
             found = self._firsts[query] = self.html.css_first(query)
             return found
 
-    def first_in(self, row: LexborNode, query: str) -> LexborNode | None:
-        """The first hit of a selector in a row."""
+    def first_in(self, row: LexborNode, query: str, number: int | None = None) -> LexborNode | None:
+        """The first hit of a selector in a row; `number` is the parser's where the selector is the name of a tag."""
         last = self._last
         if last[0] is row and last[1] == query:
             return last[2]
-        found: LexborNode | None = row.css_first(query)
+        found: LexborNode | None
+        if number is None:
+            found = row.css_first(query)
+        else:
+            # Rows are small: taking the query apart would take longer than the search.
+            found = next((part for part in row.traverse() if part.tag_id == number), None)
         self._last = (row, query, found)
         return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from operator import attrgetter
 from typing import Final
 
 from lxml import etree
@@ -43,13 +44,14 @@ INLINE_EDGE: Final = "\x1f"
 
 # What is in these is written without escapes.
 _RAW: Final = ("script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext", "noscript")
+_COMMON: Final = ("a", "b", "em", "font", "i", "img", "label", "small", "span", "strong", "time", "u")
 _SPECIAL_BLOCKS: Final = frozenset(("html", "head", "body", "frameset", "title", "textarea"))
 
 
 def _numbers() -> dict[str | None, int]:
-    """The parser's number of each tag of a block or with raw text, and of `-text`."""
+    """The parser's number of each tag of these, and of `-text`."""
     table = "<table><caption><thead><tr><th><tbody><tr><td><tfoot></table>x"
-    pages = [table, *(f"<{name}></{name}>" for name in (*BLOCKS, *_RAW))]
+    pages = [table, *(f"<{name}></{name}>" for name in (*BLOCKS, *_RAW, *_COMMON))]
     roots = [root for page in pages if (root := LexborHTMLParser(page).root) is not None]
     return {part.tag: part.tag_id for root in roots for part in root.traverse(include_text=True)}
 
@@ -57,7 +59,13 @@ def _numbers() -> dict[str | None, int]:
 _NUMBERS: Final = _numbers()
 _TEXT_NUMBER: Final = _NUMBERS["-text"]
 _PLAIN_NUMBERS: Final = frozenset(_NUMBERS[name] for name in BLOCKS - _SPECIAL_BLOCKS)
+_tag_number: Final = attrgetter("tag_id")
 _RAW_NUMBERS: Final = frozenset(_NUMBERS[name] for name in _RAW)
+
+
+def tag_number(query: str) -> int | None:
+    """The parser's number of the tag, where a selector is the name of a block or of a common inline element."""
+    return _NUMBERS.get(query)
 
 
 def squeeze(text: str) -> str:
@@ -107,7 +115,7 @@ def _is_plain(node: LexborNode) -> bool:
     parts = node.traverse()
     if next(parts).tag_id in _RAW_NUMBERS:  # the node itself
         return False
-    return all(part.tag_id in _PLAIN_NUMBERS for part in parts)
+    return _PLAIN_NUMBERS.issuperset(map(_tag_number, parts))
 
 
 def text_of_element(element: etree._Element) -> str:

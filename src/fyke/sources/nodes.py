@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import tzinfo
 from decimal import Decimal
@@ -32,6 +33,8 @@ _AROUND: Final = MappingProxyType(
         **dict.fromkeys(("option", "optgroup"), "<select>"),
     }
 )
+# A number as `read_number` writes it.
+_EXACT: Final = re.compile(r"(?:0|[1-9]\d{0,17})(?:\.\d{1,18})?", re.ASCII)
 _TRUE: Final = frozenset(("true", "yes", "1", "是"))
 _FALSE: Final = frozenset(("false", "no", "0", "否"))
 
@@ -155,6 +158,8 @@ def stored_value(value: Any, kind: ColumnType, zone: tzinfo) -> Any:
     if kind is ColumnType.BOOLEAN:
         return _boolean(value)
     if kind in (ColumnType.NUMBER, ColumnType.INTEGER):
+        if kind is ColumnType.NUMBER and isinstance(value, str) and _EXACT.fullmatch(value):
+            return value
         number = read_number(value if isinstance(value, (int, Decimal)) else text_of(value))
         if number is None or kind is ColumnType.NUMBER:
             return number

@@ -17,10 +17,11 @@ from fyke.sources.document import read_json
 from fyke.sources.faults import Fault, Misfit, Path, StepFailed
 from fyke.sources.feeds import NAMES, FeedEntry
 from fyke.sources.labels import label_pattern, plain
+from fyke.sources.markup import tag_number
 from fyke.sources.nodes import Context, element_of, is_empty, lexbor_of, raw_of
 from fyke.sources.placeholders import NoValue, Template
 from fyke.sources.shapes import nearest_key
-from fyke.sources.steps import Making, Step, compile_json, compile_regex, compile_steps, found_by, run_steps
+from fyke.sources.steps import Making, Step, compile_json, compile_regex, compile_steps, found_by
 
 KINDS: Final = ("css", "xpath", "json", "feed", "regex", "label", "field", "template", "hash", "first_of")
 
@@ -64,6 +65,7 @@ class Css:
         self.attribute = pseudo[1] if pseudo else None
         self.own_text = pseudo is not None and pseudo[1] is None
         self.relative = self.query.startswith(">")
+        self.number = tag_number(self.query)
         if "::" in self.query:
             raise Fault("::attr(name) and ::text stand at the end only", path)
         if self.relative:
@@ -95,7 +97,7 @@ class Css:
                 found = self.nodes(node)
                 first = found[0] if found else None
             else:
-                first = document.first_in(node, self.query)
+                first = document.first_in(node, self.query, self.number)
         if first is None:
             return None
         if self.attribute:
@@ -227,7 +229,14 @@ class Reading:
             value = self.selector.read(context)
         except (etree.XPathError, JMESPathError, TypeError, ValueError, RecursionError) as error:
             raise StepFailed(field, self.kind, error) from error
-        return run_steps(field, self.steps, value, context) if self.steps else value
+        for step in self.steps:
+            if value is None:
+                return None
+            try:
+                value = step.run(value, context)
+            except Exception as error:  # a step may be a user's: it must not end the worker
+                raise StepFailed(field, step.name, error) from error
+        return value
 
 
 class FirstOf:

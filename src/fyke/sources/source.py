@@ -6,6 +6,7 @@ Keeps P2 at its first step: every row becomes an entry or a refused entry, never
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from fyke.errors import UsageError
@@ -49,6 +50,9 @@ class FileSource:
         self.compared = plan.compared
         self.paged = plan.requests.paged
         self.steps = len(plan.steps)
+        self._required = tuple(field.name for field in plan.fields if field.required)
+        # The rows of a list share few times.
+        self._epoch_ms = lru_cache(maxsize=512)(epoch_ms)
         self._dated = plan.types.get("published") is ColumnType.DATETIME
         self._list_compared = tuple(name for name in self.list_fields if name in set(plan.compared))
 
@@ -118,9 +122,9 @@ class FileSource:
             raise Refused("the row is null")
         self.read_fields(row, context)
         fields = context.fields
-        missing = [field.name for field in self.plan.fields if field.required and field.name not in fields]
-        if missing:
-            raise Refused(f"the required field '{missing[0]}' has no value")
+        for name in self._required:
+            if name not in fields:
+                raise Refused(f"the required field '{name}' has no value")
         url, lane = self._address(fields, lanes)
         published = fields.get("published")
         return Entry(
@@ -131,7 +135,7 @@ class FileSource:
             url=url,
             lane=lane,
             pinned=self.pinned(row, context),
-            published_at=epoch_ms(published) if published and self._dated else None,
+            published_at=self._epoch_ms(published) if published and self._dated else None,
         )
 
     def _address(self, fields: Fields, lanes: dict[str, str]) -> tuple[str, str]:

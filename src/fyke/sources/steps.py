@@ -24,7 +24,7 @@ from fyke.model import ColumnType
 from fyke.policy.identity import canonical_json, fingerprint
 from fyke.sources.amounts import read_money, read_number
 from fyke.sources.document import read_json
-from fyke.sources.faults import Fault, Misfit, Path, StepFailed
+from fyke.sources.faults import Fault, Misfit, Path
 from fyke.sources.importing import import_name
 from fyke.sources.markup import clean_html, normal_html, squeeze, text_of_html
 from fyke.sources.nodes import Context, html_of, plain_json, text_of
@@ -346,19 +346,3 @@ def compile_steps(value: Any, making: Making) -> tuple[Step, ...]:
         place = Making((*making.path, at, name), making.names, making.folder)
         steps.append(Step(name, kind.make(argument, place), kind.type))
     return tuple(steps)
-
-
-def run_steps(field: str, steps: tuple[Step, ...], value: Any, context: Context) -> Any:
-    """The value after all steps; None as soon as one gives None.
-
-    Raises:
-        StepFailed: a step raised; it names the field, the step and the error.
-    """
-    for step in steps:
-        if value is None:
-            return None
-        try:
-            value = step.run(value, context)
-        except Exception as error:  # a step may be a user's: it must not end the worker
-            raise StepFailed(field, step.name, error) from error
-    return value
