@@ -95,8 +95,11 @@ async def play(path: Path, first: Plan, second: Plan | None = None, after_edit: 
     return world
 
 
-async def broken_promises(world: World) -> list[str]:
-    """What does not hold; empty is good (P1-P3, P5, and the frontier is empty)."""
+async def broken_promises(world: World, *, deaths: bool = False) -> list[str]:
+    """What does not hold; empty is good (P1-P3, P5, and the frontier is empty).
+
+    `deaths`: there were so many that walks may have ended as failed.
+    """
     found = await broken_balance(world)
     wanted = {key: title for key, title in world.site.titles.items() if key not in world.site.gone}
     with sqlite3.connect(world.path) as connection:
@@ -118,7 +121,7 @@ async def broken_promises(world: World) -> list[str]:
     edited = {key for key, version in versions.items() if version > 1} - world.site.edited
     if edited:
         found.append(f"new versions of what was not edited: {sorted(edited)}")
-    if set(passes) - {"complete"}:
+    if set(passes) - {"complete", *(["failed"] if deaths else [])}:
         found.append(f"passes {dict(passes)}")
     return found
 

@@ -55,6 +55,14 @@ class PlayedSite:
         """One notice gets another title, and a new one comes."""
         self.titles = {"f": "六", **self.titles, "d": "四 (corrected)"}
 
+    def edit_again(self, n: int) -> None:
+        """One more edit: e gets another title and comes up again, and a new notice comes. (A walk reads no further than
+        it must: an edit far down would rightly be missed.)
+        """
+        self.withdraw("e")
+        self.titles = {f"g{n}": f"new {n}", "e": f"fünf ({n})", **self.titles}
+        self.edited.add("e")
+
     def withdraw(self, *keys: str) -> None:
         self.titles = {key: title for key, title in self.titles.items() if key not in keys}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
+from fyke.app import open_stores
 from fyke.db import sqlite as db
+from fyke.settings import load_settings
 from tests.crash import scenes
 from tests.crash.asking import ask, details, passes
 from tests.crash.scenario import broken_balance
@@ -106,3 +109,26 @@ def test_a_full_disk_costs_nothing_but_time(point: tuple[str, int], disk: Disk, 
         assert passes(world) == ["complete"]
 
     run_virtual(scene())
+
+
+READER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM lane").fetchall())
+connection.close()
+"""
+
+
+async def test_opening_the_stores_again_keeps_the_locks_of_this_process(tmp_path: Path) -> None:
+    """Else another process could take the write-ahead log away under it, and the file is damaged."""
+    settings = load_settings(tmp_path, {"FYKE_LEDGER": f"sqlite:///{tmp_path / 'fyke.db'}"}).settings
+    async with open_stores(settings) as stores:
+        async with open_stores(settings):
+            pass
+        await stores.ledger.hold_lane("site.example", 1, "written while others come and go")
+        other = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", READER, str(tmp_path / "fyke.db"), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await other.communicate()
+        assert said.split() == [b"[(1,)]"]
+        assert (tmp_path / "fyke.db-wal").exists()

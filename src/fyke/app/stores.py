@@ -75,13 +75,10 @@ async def open_stores(settings: Settings, *, create: bool = True) -> AsyncIterat
 
 def _check_place(path: Path, *, create: bool) -> None:
     if path.exists():
-        # SQLite's own words for this name neither the file nor a way out.
-        with path.open("rb") as file:
-            if file.read(16) not in (b"", b"SQLite format 3\x00"):
-                raise UsageError(f"{path} is no SQLite file", hint="name another one with --ledger sqlite:///PATH")
-    elif not create:
+        return
+    if not create:
         raise UsageError(
             f"there is no ledger at {path}", hint="`fyke run --once` makes it; --ledger or FYKE_LEDGER names another"
         )
-    elif not path.absolute().parent.is_dir():
+    if not path.absolute().parent.is_dir():
         raise UsageError(f"the ledger's folder {path.absolute().parent} does not exist", hint="make it first")

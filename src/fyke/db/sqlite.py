@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from fyke.db.errors import is_busy, translate
+from fyke.errors import UsageError
 
 T = TypeVar("T")
 Call: TypeAlias = Callable[[sqlite3.Connection], Any]
@@ -55,8 +56,18 @@ def open_connection(path: Path, *, read_only: bool = False) -> sqlite3.Connectio
         connection.execute("PRAGMA cache_size=-16384")
         return connection
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    for pragma in PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        # Found by SQLite itself: to open and close the file beside it would drop the locks of this process, and another
+        # one could then take the write-ahead log away under it.
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise UsageError(
+                f"{path} is no SQLite file", hint="name another one with --ledger sqlite:///PATH"
+            ) from error
+        raise
     return connection
 
 
