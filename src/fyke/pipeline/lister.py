@@ -359,7 +359,9 @@ class _Walker:
         walk, now = self._walk, self._sender.clock.monotonic()
         if len(walk.trail) + len(walk.before) > SMALL_TRAIL and now - self._kept_at < KEEP_EVERY_S:
             return b""
-        self._kept_at = now
+        if self._made == self._starts:
+            # After a death the first new page is kept at once, so that quick deaths are not taken for one page's fault.
+            self._kept_at = now
         cursor = None if move.step is Step.FIRST else self._cursor
         return msgspec.json.encode(Checkpoint(walk, cursor, page.next, self._made))
 
