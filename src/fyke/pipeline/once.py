@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from fyke.errors import TransientError
 from fyke.model import ItemState, RunRow, RunState, SourceCounts
+from fyke.pipeline.announce import Announcer
 from fyke.pipeline.loops import every
 from fyke.pipeline.reaper import Reaper
 from fyke.pipeline.reconciler import Reconciler
@@ -17,6 +19,8 @@ from fyke.pipeline.scheduler import Scheduler, open_by_hand
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.worker import Worker
 from fyke.ports import Clock, Frontier, Ledger
+
+log = logging.getLogger("fyke.run")
 
 LOOK_S = 0.2
 GRACE_MS = 3_000
@@ -74,6 +78,10 @@ async def run_once(
         await asyncio.gather(working, *loops, return_exceptions=True)
     if working.done() and not working.cancelled() and (error := working.exception()) is not None:
         raise error
+    try:
+        await Announcer(ledger).run_once()
+    except TransientError as error:
+        log.warning("events are told by the next run: %s", error)
     mine = resumed | {run.run_id for run in opened}
     return await _report(ledger, ids, before, mine, began_at, stop.is_set(), clock.monotonic() - began)
 
@@ -91,7 +99,16 @@ def _services(parts: OnceParts, ended: asyncio.Event) -> list[asyncio.Task[None]
     async def expire() -> None:
         await parts.ledger.expire_runs()
 
-    rounds = (("reaper", reap, parts.reap_s), ("reconciler", reconcile, 5.0), ("scheduler", expire, 1.0))
+    async def announce() -> None:
+        await announcer.run_once()
+
+    announcer = Announcer(parts.ledger)
+    rounds = (
+        ("events", announce, 1.0),
+        ("reaper", reap, parts.reap_s),
+        ("reconciler", reconcile, 5.0),
+        ("scheduler", expire, 1.0),
+    )
     return [
         asyncio.create_task(every(name, call, wait, clock=parts.clock, random=parts.random, stop=ended))
         for name, call, wait in rounds

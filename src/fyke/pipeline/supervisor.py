@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from fyke.errors import TransientError
 from fyke.model import Event
+from fyke.pipeline.announce import Announcer
 from fyke.pipeline.children import Child, ending
 from fyke.pipeline.loops import every, log
 from fyke.pipeline.reaper import Reaper
@@ -52,6 +53,7 @@ class Supervisor:
         self._reaper = Reaper(ledger, frontier)
         self._reconciler = Reconciler(ledger, frontier, grace_ms=int(config.reconcile_grace * 1000))
         self._watch = Watch(ledger, frontier, clock)
+        self._announcer = Announcer(ledger)
         self._children = [Child(index, config.child_command, clock, self._died) for index in range(config.processes)]
         self._stop = asyncio.Event()
 
@@ -72,6 +74,7 @@ class Supervisor:
             ("reaper", self._reap, self._config.reap_every),
             ("reconciler", self._reconcile, self._config.reconcile_every),
             ("watch", self._look, 10.0),
+            ("events", self._announce, 2.0),
             *self._extra,
         ]
         loops = [
@@ -92,6 +95,9 @@ class Supervisor:
 
     async def _reconcile(self) -> None:
         await self._reconciler.run_once()
+
+    async def _announce(self) -> None:
+        await self._announcer.run_once()
 
     async def _look(self) -> None:
         if await self._watch.run_once():
