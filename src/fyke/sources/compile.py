@@ -217,9 +217,6 @@ class _Compiler:
             place = (*path, name)
             if name == PAGE or name in values:
                 raise Fault(f"the name '{name}' is taken by a placeholder", place, hint="take another name")
-            twin = next((other for other in self.types if other != name and other.lower() == name.lower()), None)
-            if twin is not None:
-                raise Fault(f"'{name}' and '{twin}' are one column for a database", place, hint="take another name")
             setting = Setting(place, row, dict(self.types), values, self.folder)
             has_selector = any(key not in ("required", "optional", "type") for key in field)
             reading = compile_path(field, setting) if has_selector else None

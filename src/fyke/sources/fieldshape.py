@@ -13,7 +13,7 @@ from fyke.sources.selectors import KINDS
 from fyke.sources.shapes import Flag, Key, ListOf, MapOf, Notes, Section, Text
 from fyke.sources.steps import StepsShape
 
-FIELD_NAME: Final = r"[A-Za-z][A-Za-z0-9_]{0,62}"
+FIELD_NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 
 
 @dataclass(frozen=True)
@@ -102,4 +102,4 @@ class FieldShape:
 
 
 def fields_shape(python: bool) -> MapOf:
-    return MapOf(FieldShape(python), FIELD_NAME, "letters, digits and _, a letter first", least=1)
+    return MapOf(FieldShape(python), FIELD_NAME, "small letters, digits and _, a letter first", least=1)

@@ -206,7 +206,7 @@ CHECKS: Final = Section(
     },
 )
 STORE: Final = Section(
-    "store", {"table": Key(Text(pattern=r"[A-Za-z][A-Za-z0-9_]{0,62}", example="notices"), "The table.", required=True)}
+    "store", {"table": Key(Text(pattern=r"[a-z][a-z0-9_]{0,62}", example="notices"), "The table.", required=True)}
 )
 _VALUES: Final = ListOf(Scalar(), least=1)
 EACH: Final = Either(

@@ -129,7 +129,7 @@ def test_a_good_file_says_all_that_the_pipeline_asks(tmp_path: Path) -> None:
         (("{number: {first: 1}, max: 7}", "{max: 7}"), 8, "listing.pages", "is not said (one of number, next)"),
         (('{in: ul, css: "> li"}', "{sitemap: urls}"), 9, "listing.rows.sitemap", "comes with a later version"),
         (('{in: ul, css: "> li"}', '{css: "> li"}'), 9, "listing.rows.css", "has nothing to begin from"),
-        (("    title: {css: b,", "    ID: {css: b,"), 12, "listing.fields.ID", "are one column for a database"),
+        (("    title: {css: b,", "    ID: {css: b,"), 12, "listing.fields.ID", "small letters"),
         (("    title: {css: b,", "    _t: {css: b,"), 12, "listing.fields._t", "the name '_t' does not fit"),
         (("    title: {css: b,", "    page: {css: b,"), 12, "listing.fields.page", "is taken by a placeholder"),
         (("{body: {css: div}}", "{published: {css: p}}"), 21, "detail.steps[0].fields.published", "is text here"),
