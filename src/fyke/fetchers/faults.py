@@ -19,15 +19,9 @@ from fyke.model import FetchPolicy, Outcome
 _USER: Final = re.compile(r"([a-z][a-z0-9+.-]*://)[^\s/?#'\"<>]*@", re.IGNORECASE)
 
 
-class Broken(Exception):
-    """A connection that broke before its answer began. The library is not to repeat the request by itself: one lease
-    pays for one request (P4).
-    """
-
-
 # All that the client raises for what is the network's, the site's or the request's fault.
 ERRORS: Final = (
-    *(Broken, NonPublic, aiohttp.ClientError, http_exceptions.HttpProcessingError, TimeoutError, OSError),
+    *(NonPublic, aiohttp.ClientError, http_exceptions.HttpProcessingError, TimeoutError, OSError),
     *(ValueError, EOFError),
 )
 
@@ -49,8 +43,6 @@ def mask(text: str, *secrets: str) -> str:
 
 def failure(error: BaseException, progress: Progress, policy: FetchPolicy, host: str, proxied: bool) -> FetchFailed:
     """The FetchFailed for an error of the client; evidence is added by the caller."""
-    if isinstance(error, Broken) and error.__cause__ is not None:
-        error = error.__cause__
     if progress.phase == "connect" and not isinstance(error, _CONNECTING):
         progress.phase = "headers"
     if isinstance(error, NonPublic):

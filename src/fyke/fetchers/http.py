@@ -17,7 +17,7 @@ from fyke import __version__
 from fyke.errors import FetchFailed
 from fyke.fetchers.body import ACCEPTED, Progress, read_body
 from fyke.fetchers.encoding import decode
-from fyke.fetchers.faults import ERRORS, Broken, failure, mask
+from fyke.fetchers.faults import ERRORS, failure, mask
 from fyke.fetchers.guard import PublicResolver, check_host, read_address
 from fyke.fetchers.redirects import STATUSES, Hop, Trail, first_hop, header_dict, location
 from fyke.model import FetchPolicy, Outcome, Request, Response
@@ -34,15 +34,6 @@ TIMEOUTS_KEPT: Final = 100
 HEADER_LINE: Final = 16 * 1024
 HEADER_FIELD: Final = 32 * 1024
 HEADER_COUNT: Final = 200
-
-
-async def _no_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise Broken from error
 
 
 class HttpFetcher:
@@ -201,9 +192,10 @@ class HttpFetcher:
                 max_line_size=HEADER_LINE,
                 max_field_size=HEADER_FIELD,
                 max_headers=HEADER_COUNT,
-                middlewares=(_no_repeat,),
                 skip_auto_headers=("Content-Type",),
             )
+            # The library would repeat a request whose connection broke; one lease pays for one request (P4).
+            session._retry_connection = False
             if public:
                 self._public = session
             else:

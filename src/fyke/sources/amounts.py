@@ -51,6 +51,8 @@ def plain_number(value: Decimal) -> str | None:
     """The decimal in its shortest exact writing without an exponent; None for what is no number or absurdly long."""
     if not value.is_finite():
         return None
+    if -20 < value.adjusted() < 20 and len(text := format(value, "f")) <= MOST_DIGITS // 2:
+        return text[1:] if text.startswith("-") and not value else text
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or len(digits) > MOST_DIGITS or abs(exponent) > MOST_DIGITS:
         return None
