@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -42,6 +44,21 @@ async def test_two_thousand_items_and_twenty_kills_leave_two_thousand_rows_each_
         assert sum(hits.values()) - ITEMS <= KILLS * SLOTS
         audit = await shop.start("audit", "--json")
         assert await within(30, audit) == 0, shop.said()
+
+
+async def test_a_process_whose_file_another_program_locks_for_seconds_ends_well(tmp_path: Path) -> None:
+    """Row 22, with the driver's own patience: 5 s, in which no page is fetched twice."""
+    items = 300
+    async with open_shop(tmp_path, SiteConfig(items=items, latency_ms=15), lease="2s") as shop:
+        process = await shop.start("run", "--once", "--wait", "60s")
+        await shop.site.wait_hits(items // 2, 30)
+        with closing(sqlite3.connect(tmp_path / "fyke.db", isolation_level=None, timeout=30)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            await asyncio.sleep(5)
+            other.execute("ROLLBACK")
+        assert await within(60, process) == 0, shop.said()
+        assert shop.broken(items) == []
+        assert set(shop.detail_hits().values()) == {1}
 
 
 async def test_workers_of_one_supervisor_that_are_killed_each_second_lose_nothing(tmp_path: Path) -> None:
