@@ -181,7 +181,7 @@ async def run_for_ever(
                 child_command=tuple(child_command),
                 processes=settings.worker.processes,
                 grace=settings.worker.grace / 1000,
-                reap_every=settings.reap.every / 1000,
+                reap_every=min(settings.reap.every, settings.lease) / 1000,
                 reconcile_every=settings.reconcile.every / 1000,
                 reconcile_grace=settings.reconcile.grace / 1000,
             ),
@@ -244,7 +244,7 @@ class stopping:
 
 def run_loop(main: Callable[[], Awaitable[int]]) -> int:
     """Run a coroutine on the fastest loop that this platform has."""
-    # A page makes thousands of short-lived objects and hardly a cycle: the usual threshold of 700 costs 6 % of the time.
+    # A page makes thousands of short-lived objects and hardly a cycle: the usual threshold of 700 costs 6 % of time.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     if platform.system() == "Windows":

@@ -63,7 +63,7 @@ class Worker:
             blocks_to_pause=config.blocks_to_pause,
         )
         self._stop, self._room = asyncio.Event(), asyncio.Event()
-        self._suspects = asyncio.Lock()
+        self._suspects, self._attempts = asyncio.Lock(), limits.attempts
         self._away = 0
         self._active = 0
         self._heart = Heart(config, ledger, clock, self._hand, self._committer, stages)
@@ -254,8 +254,9 @@ class Worker:
             await self._frontier.ack([delivery])
             self._hand.drop(delivery)
             return
-        if delivery.starts > due.attempts:
-            # A start of it ended with its worker. One such at a time: what kills workers takes no other suspect along.
+        if delivery.starts > due.attempts and delivery.starts + 1 >= self._attempts:
+            # A start of it ended with a death, and this is its last one: such tasks go one after the other, so that the
+            # one that kills workers takes none along that only was beside it.
             async with self._suspects:
                 await self._collect(delivery, due, source)
         else:
