@@ -34,6 +34,8 @@ READS = {
     "ledger.recognise": 3,
     "ledger.still_due": 3,
     "ledger.runs": 1,
+    "ledger.cursor": 1,
+    "ledger.events": 1,
     "frontier.rebuild": 2,
     "frontier.keys": 2,
     "frontier.known": 1,

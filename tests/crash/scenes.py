@@ -60,6 +60,7 @@ async def page_that_kills_each_worker(path: Path) -> list[str]:
 
 async def offers_that_failed(path: Path) -> list[str]:
     world = World(path)
+    world.wait = 120_000
     await world.live({("frontier.offer", n): Fault.NO_EFFECT for n in (1, 2, 3)})
     return await broken_balance(world) + differing("fetches", details(world), QUIET)
 

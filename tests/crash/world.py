@@ -175,6 +175,7 @@ class World:
         self.fetches: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.slots, self.lease, self.grace = 3, LEASE_MS, 2_000
+        self.wait = 3_600_000
         self.meanwhile = self.another_does_the_work
 
     @property
@@ -227,7 +228,7 @@ class World:
             worker=process.worker,
             clock=self.clock,
             random=Random(process.number),
-            wait=3_600_000,
+            wait=self.wait,
             reap_s=5.0,
         )
         return await run_once(parts, [SOURCE_ID], asyncio.Event())
