@@ -171,6 +171,12 @@ class SqlFrontier:
     async def hold(self, lane: str, until: int, reason: str) -> None:
         await self._write(lambda connection, now: lanes.hold(connection, now, lane, until, reason))
 
+    async def held(self, lane: str) -> int:
+        row = await self._db.read(lambda connection: connection.execute(sql.HELD, (lane,)).fetchone())
+        now = self._clock.now()
+        # Nothing may be held longer than its own length, whatever a clock said when it was written.
+        return max(0, min(row[0] - now, row[1])) if row else 0
+
     async def keys(self, after: str = "", limit: int = 1000) -> list[tuple[str, int, TaskKind]]:
         values = (after, min(limit, BATCH_LIMIT))
         rows = await self._db.read(lambda connection: connection.execute(sql.KEYS, values).fetchall())

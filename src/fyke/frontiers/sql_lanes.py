@@ -85,7 +85,7 @@ def begin(connection: sqlite3.Connection, now: int, deliveries: Sequence[Deliver
             continue
         gap, jitter, start_at, hold_until = lanes[task.lane_id]
         if hold_until > now:
-            answers[mark] = Started(False, task.starts, hold_until - now)
+            answers[mark] = Started(False, task.starts, hold_until - now, reserved=False)
             continue
         at, starts = task.begun, task.starts
         if at < now - SAME_START_MS:
@@ -111,7 +111,10 @@ def permit(
         return None
     lane_ids(connection, {lane})
     lane_id, gap, jitter, start_at, hold_until, free = connection.execute(sql.LANE, (lane,)).fetchone()
-    at = max(now, hold_until, start_at if gap > 0 else 0)
+    if hold_until > now:
+        # All who waited for the hold's end in hand would start at once when it ends.
+        return max(limit_ms + 1, int(hold_until - now))
+    at = max(now, start_at if gap > 0 else 0)
     if at - now > limit_ms:
         return int(at - now)
     if lane_id != task.lane_id and connection.execute(sql.HAS_PERMIT, (key, lane_id)).fetchone() is None:

@@ -169,6 +169,7 @@ HOLD = """
     UPDATE task_lane SET hold_until = :until, hold_ms = :length, hold_reason = :reason WHERE name = :lane
       AND (:until = 0 OR hold_until < :until)
 """
+HELD = "SELECT hold_until, hold_ms FROM task_lane WHERE name = ?"
 LANE = "SELECT id, gap, jitter, start_at, hold_until, concurrency - leased - permits FROM task_lane WHERE name = ?"
 HAS_PERMIT = "SELECT 1 FROM task_permit WHERE key = ? AND lane_id = ?"
 ADD_PERMIT = "INSERT INTO task_permit(key, lane_id) VALUES (?, ?)"

@@ -48,11 +48,15 @@ class Leased(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """Answer to `begin`. `lost`: not ours any more. `wait_ms` is to be waited before the request goes out."""
+    """Answer to `begin`. `lost`: not ours any more. `wait_ms` is to be waited before the request goes out.
+
+    `reserved` False: the lane is held for `wait_ms`, no start was reserved or counted; give the task back.
+    """
 
     lost: bool
     starts: int = 0
     wait_ms: int = 0
+    reserved: bool = True
 
 
 class Retry(Struct, frozen=True):

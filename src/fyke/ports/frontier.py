@@ -54,16 +54,19 @@ class Frontier(Protocol):
         """Just before the first request: counts a costing start and reserves the lane's next start (P4).
 
         `wait_ms` is what the caller must wait before the request goes out. A task whose lane is held is answered
-        with the time until the hold ends; its start is then not reserved and not counted: give it back.
+        with `reserved` False and the time until the hold ends; its start is then not reserved and not counted: give it
+        back.
         """
         ...
 
     async def permit(self, delivery: Delivery, lane: str, limit_ms: int = 5_000) -> int:
         """Before each further request of a task: reserve a start in `lane` and return the wait in ms.
 
-        Where the wait would be longer than `limit_ms` (gap, hold or concurrency), nothing is reserved and the wait is
-        returned all the same: the caller raises Deferred. A permit in another lane than the task's own holds one of
-        that lane's places until the task is acked, retried, released, buried or reaped, or its lease ends.
+        Where the wait would be longer than `limit_ms` (gap or concurrency), nothing is reserved and the wait is
+        returned all the same: the caller raises Deferred. A held lane never reserves: what is returned is then longer
+        than `limit_ms`, however short the hold, and no shorter than the hold. A permit in another lane than the task's
+        own holds one of that lane's places until the task is acked, retried, released, buried or reaped, or its lease
+        ends.
 
         Raises:
             LeaseLost
@@ -111,6 +114,13 @@ class Frontier(Protocol):
 
     async def hold(self, lane: str, until: int, reason: str) -> None:
         """Nothing of the lane is leased or begun before `until` (ms); a later hold wins, `until` 0 lifts it."""
+        ...
+
+    async def held(self, lane: str) -> int:
+        """Milliseconds until the lane's hold ends, 0 where it is not held. A cheap read.
+
+        For a caller that has waited in hand for its start: a hold that came meanwhile takes the start away.
+        """
         ...
 
     async def keys(self, after: str = "", limit: int = 1000) -> list[tuple[str, int, TaskKind]]:

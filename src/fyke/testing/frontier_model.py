@@ -214,8 +214,9 @@ class FrontierMachine(RuleBasedStateMachine):
                 continue
             hold = self.model.holds[one.task.lane]
             if hold > now:
-                assert (answer.starts, answer.wait_ms) == (one.starts, hold - now)
+                assert (answer.starts, answer.wait_ms, answer.reserved) == (one.starts, hold - now, False)
                 continue
+            assert answer.reserved
             if one.task.key not in told and one.begun < now - 100:
                 one.starts += not one.begun
                 one.begun = now + answer.wait_ms
@@ -239,12 +240,14 @@ class FrontierMachine(RuleBasedStateMachine):
             return
         assert one is not None
         full = self.model.in_flight(lane) >= POLICIES[lane].concurrency
-        if lane != one.task.lane and lane not in one.permits and full:
+        hold = max(0, self.model.holds[lane] - now)
+        if hold or (lane != one.task.lane and lane not in one.permits and full):
             assert wait > limit
+            assert wait >= hold
         elif lane != "slow":
-            assert wait == max(0, self.model.holds[lane] - now)
+            assert wait == 0
+        assert self.run(self.frontier.held(lane)) == hold
         if wait <= limit:
-            assert now + wait >= self.model.holds[lane]
             if lane != one.task.lane:
                 one.permits.add(lane)
             if lane == "slow":

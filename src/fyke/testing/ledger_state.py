@@ -41,6 +41,14 @@ class StateContract:
         assert await book.ledger.hold_lane(LANE, 5, "blocked", blocked=True) == 1
         assert [lane.lane for lane in await book.ledger.lanes()] == [LANE]
 
+    async def test_a_lane_is_known_by_its_hold_alone(self, book: Book, other: Ledger) -> None:
+        assert await book.ledger.lane(LANE) is None
+        await book.ledger.hold_lane(LANE, 5_000, "blocked", blocked=True)
+        found = await other.lane(LANE)
+        assert found is not None
+        assert (found.lane, found.hold_until, found.blocks, found.robots_at) == (LANE, 5_000, 1, None)
+        assert await book.ledger.lane("another.example") is None
+
     async def test_robots_answers_are_asked_for_once_for_all(self, book: Book, other: Ledger) -> None:
         await book.ledger.hold_lane(LANE, 1, "")
         assert await book.ledger.robots(LANE) is None

@@ -97,14 +97,16 @@ class StateStatements(Statements):
         if blocked:
             await self._write(lambda c: c.execute("UPDATE lane SET blocks = 0 WHERE lane = ?", (lane,)).rowcount)
 
-    async def robots(self, lane: str) -> LaneRow | None:
+    async def lane(self, lane: str) -> LaneRow | None:
         def call(connection: sqlite3.Connection) -> LaneRow | None:
-            row = connection.execute(
-                f"SELECT {LANE_COLUMNS} FROM lane WHERE lane = ? AND robots_at IS NOT NULL", (lane,)
-            ).fetchone()
+            row = connection.execute(f"SELECT {LANE_COLUMNS} FROM lane WHERE lane = ?", (lane,)).fetchone()
             return LaneRow(*row) if row else None
 
         return await self._read(call)
+
+    async def robots(self, lane: str) -> LaneRow | None:
+        row = await self.lane(lane)
+        return row if row is not None and row.robots_at is not None else None
 
     async def put_robots(self, lane: str, status: int, text: str) -> None:
         values = {"lane": lane, "status": status, "text": plain(text), "at": self._clock.now()}
