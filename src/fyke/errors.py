@@ -80,6 +80,7 @@ class FetchFailed(FykeError):
         super().__init__(reason)
         self.outcome, self.reason, self.retry_after = outcome, reason, retry_after
         self.evidence: dict[str, Any] = evidence or {}
+        self.lane = ""  # of the host that answered so, where that is known
 
 
 class Deferred(FykeError):

@@ -26,6 +26,7 @@ from fyke.ledgers.sqlite import SqliteLedger
 from fyke.model import LanePolicy
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
+from fyke.pipeline.pace import Pace
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
@@ -191,7 +192,7 @@ class World:
         frontier: Any = Proxy("frontier", SqlFrontier(database, self.clock, random, lease_ms=self.lease), calls)
         fetcher: Any = Proxy("fetcher", PlayedFetcher(self.site, self.clock, self.fetches, calls.die), calls)
         stages, shelf = Stages(), SourceShelf(ledger, lambda _: self.source)
-        sender = Sender(frontier, fetcher, PlayedRobots(), self.clock)
+        sender = Sender(frontier, fetcher, PlayedRobots(), self.clock, Pace(frontier, self.clock))
         config = WorkerConfig(
             f"w{number}",
             "here",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -24,6 +25,7 @@ from fyke.errors import TransientError
 from fyke.model import SourceCounts
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
+from fyke.pipeline.pace import Pace
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
@@ -33,6 +35,8 @@ from fyke.pipeline.worker import Worker
 from fyke.settings import Settings
 
 log = logging.getLogger("fyke.run")
+
+HANGS_AFTER_S = 120
 
 Progress = Callable[[list[SourceCounts]], None]
 
@@ -63,7 +67,7 @@ async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
     try:
         robots = RobotsRules(stores.ledger, fetcher, clock)
         gaps = {lane: chosen.delay or 0 for lane, chosen in settings.lanes.items()}
-        sender = Sender(stores.frontier, fetcher, robots, clock, set_by_hand=gaps)
+        sender = Sender(stores.frontier, fetcher, robots, clock, Pace(stores.frontier, clock, gaps))
         shelf, stages = make_shelf(stores), Stages()
         worker = Worker(
             WorkerConfig(
@@ -91,6 +95,29 @@ async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
         await fetcher.close()
 
 
+@asynccontextmanager
+async def not_hanging() -> AsyncIterator[None]:
+    """End this process, with its stack on standard error, when its loop does not turn for two minutes.
+
+    A source's own code that does not return (a regular expression without end) holds the interpreter: no signal and no
+    other thread is heard. The start was counted, so an item that does this three times is dead.
+    """
+    watching = asyncio.create_task(_turn_the_loop())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+
+async def _turn_the_loop() -> None:
+    if sys.__stderr__ is None:
+        return
+    while True:
+        faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True, file=sys.__stderr__)
+        await asyncio.sleep(HANGS_AFTER_S / 8)
+
+
 def make_shelf(stores: Stores) -> SourceShelf:
     from fyke.sources.compile import compile_text
 
@@ -108,7 +135,7 @@ async def run_once_here(
     names = pick(await stores.ledger.sources(), ids)
     await configure_lanes(stores)
     stop = asyncio.Event()
-    async with crew(stores) as parts:
+    async with crew(stores) as parts, not_hanging():
         with stopping(stop.set):
             report = await run_once(
                 OnceParts(
@@ -150,7 +177,7 @@ async def run_worker(settings: Settings) -> None:
     """One worker process of `fyke run`: ends when told to, or when its standard input closes (the supervisor is
     gone).
     """
-    async with open_stores(settings) as stores, crew(stores) as parts:
+    async with open_stores(settings) as stores, crew(stores) as parts, not_hanging():
         parent = asyncio.create_task(_parent_gone())
         parent.add_done_callback(lambda _: parts.worker.stop())
         with stopping(parts.worker.stop):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fyke.app.stores import Stores
 from fyke.errors import UsageError, nearest
 from fyke.model import Entry, LanePolicy, SourceRow
-from fyke.policy.politeness import strictest
+from fyke.policy.politeness import strictest, with_robots_delay
 from fyke.ports import Source
 from fyke.settings import Settings
 
@@ -39,6 +39,8 @@ async def configure_lanes(stores: Stores) -> None:
     """Give every lane the strictest policy of all active sources that name it; settings say otherwise where a person
     did.
     """
+    from fyke.fetchers.robots import crawl_delay
+
     rows = [row for row in await stores.ledger.sources() if row.paused_at is None]
     named = strictest(policy for row in rows for policy in row.source.lanes if policy.lane != "*")
     set_here = {
@@ -51,6 +53,11 @@ async def configure_lanes(stores: Stores) -> None:
         for lane, chosen in stores.settings.lanes.items()
     }
     merged = {policy.lane: policy for policy in named} | set_here
+    for row in await stores.ledger.lanes():
+        # What robots.txt asked before holds from the first request on, not only when a worker reads it again.
+        delay = crawl_delay(row.robots_text)
+        if delay:
+            merged[row.lane] = with_robots_delay(merged.get(row.lane) or LanePolicy(row.lane, gap=0, jitter=0), delay)
     await stores.frontier.configure(list(merged.values()))
 
 

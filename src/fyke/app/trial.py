@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 from fyke.app.stores import SystemClock
 from fyke.model import LaneRow, Request, Response
-from fyke.pipeline.collector import lane_policy
-from fyke.pipeline.requests import judge
+from fyke.pipeline.requests import judge, lane_policy
 from fyke.policy.politeness import lane_of
 from fyke.ports import Clock, Fetcher, Robots, Source
 from fyke.settings import Settings

@@ -49,6 +49,9 @@ class Child:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
             )
+            if self._stopping.is_set():
+                # `stop` came while the process was being made and found none: it is told here.
+                self._close_pipe()
             code = await self._process.wait()
             if self._stopping.is_set():
                 return
@@ -66,14 +69,18 @@ class Child:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
+        self._close_pipe()
         try:
             await asyncio.wait_for(process.wait(), grace_s)
         except TimeoutError:
             log.warning("worker %d did not end within its grace time and is killed", self.index)
             self.kill()
             await process.wait()
+
+    def _close_pipe(self) -> None:
+        """The child takes this for the end of its supervisor: it finishes, gives back the rest and ends."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

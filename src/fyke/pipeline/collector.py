@@ -5,10 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from fyke.errors import FetchFailed, UsageError
-from fyke.model import Delivery, DueItem, Fields, ItemState, LanePolicy, Outcome, Result
+from fyke.model import Delivery, DueItem, Fields, ItemState, Outcome, Result
 from fyke.pipeline.requests import Sender, TaskRequests, evidence, outcome_of
 from fyke.policy.outcome import Effect, Limits, decide
 from fyke.ports import Source
@@ -39,7 +38,7 @@ class Collector:
         if delivery.starts >= self._limits.attempts:
             reason = f"{delivery.starts} starts never ended: the worker died each time"
             return self.ended(delivery, due, Outcome.WORKER_DIED, reason, delivery.starts, self._sender.clock.now())
-        requests = TaskRequests(self._sender, delivery, source.fetch, lane_policy(source, delivery.task.lane))
+        requests = TaskRequests(self._sender, delivery, source)
         fields, proof = dict(due.entry), dict[str, object]()
         try:
             for step in range(source.steps):
@@ -52,6 +51,7 @@ class Collector:
                 fields |= page.fields
         except FetchFailed as error:
             proof |= error.evidence
+            requests.lane = error.lane or requests.lane
             outcome = outcome_of(error)
             return self._failed(delivery, due, requests, outcome, error.reason, error.retry_after, proof)
         except UsageError as error:
@@ -71,7 +71,7 @@ class Collector:
         result = self._result(due, Outcome.OK, ItemState.STORED, requests.starts, requests.started_at)
         result.record, result.record_hash, result.filled = record, record_hash, filled
         result.entry_hash, result.evidence = due.entry_hash, proof
-        return Visited(delivery, result, Effect(ItemState.STORED), delivery.task.lane)
+        return Visited(delivery, result, Effect(ItemState.STORED), requests.lane)
 
     def _failed(
         self,
@@ -86,7 +86,16 @@ class Collector:
     ) -> Visited:
         started_at = requests.started_at or self._sender.clock.now()
         return self.ended(
-            delivery, due, outcome, reason, requests.starts, started_at, retry_after, proof, filled=filled
+            delivery,
+            due,
+            outcome,
+            reason,
+            requests.starts,
+            started_at,
+            retry_after,
+            proof,
+            filled=filled,
+            lane=requests.lane,
         )
 
     def ended(
@@ -101,8 +110,9 @@ class Collector:
         proof: dict[str, object] | None = None,
         *,
         filled: dict[str, bool] | None = None,
+        lane: str = "",
     ) -> Visited:
-        """A visit that brought no record, with the effect of its outcome."""
+        """A visit that brought no record, with the effect of its outcome; `lane`: of the host that answered so."""
         now = self._sender.clock.now()
         first = due.first_started_at or started_at
         effect = decide(
@@ -121,7 +131,7 @@ class Collector:
         result.reason, result.costs = reason, effect.costs
         result.delay_ms, result.hold_ms = effect.delay_ms, effect.hold_ms
         result.evidence, result.filled, result.entry_hash = dict(proof or {}), dict(filled or {}), due.entry_hash
-        return Visited(delivery, result, effect, delivery.task.lane)
+        return Visited(delivery, result, effect, lane or delivery.task.lane)
 
     def _result(self, due: DueItem, outcome: Outcome, final: ItemState | None, starts: int, started_at: int) -> Result:
         return Result(
@@ -134,11 +144,3 @@ class Collector:
             ended_at=self._sender.clock.now(),
             starts=starts,
         )
-
-
-def lane_policy(source: Source, lane: str) -> LanePolicy:
-    """The source's own policy for a lane: named, or its policy for any host."""
-    policies = {policy.lane: policy for policy in source.resolved.lanes}
-    if lane in policies:
-        return policies[lane]
-    return replace(policies["*"], lane=lane) if "*" in policies else LanePolicy(lane)

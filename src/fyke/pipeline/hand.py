@@ -15,6 +15,8 @@ from fyke.ports import Clock, Frontier
 
 log = logging.getLogger("fyke.worker")
 
+MOST_RENEWED = 500
+
 AGAIN_S = 1.0
 
 
@@ -54,8 +56,10 @@ class Hand:
             held = [delivery for delivery, _ in self._held.values()]
             if not held:
                 continue
+            kept: list[bool] = []
             try:
-                kept = await self._frontier.extend(held, self._lease_ms)
+                for start in range(0, len(held), MOST_RENEWED):
+                    kept += await self._frontier.extend(held[start : start + MOST_RENEWED], self._lease_ms)
             except TransientError as error:
                 log.warning("leases could not be renewed: %s", error)
                 # Nobody reaps for one lease after the servers are back: until then it must have succeeded.

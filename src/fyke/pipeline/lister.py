@@ -29,8 +29,7 @@ from fyke.model import (
     Retry,
 )
 from fyke.pipeline.blocks import hold_blocked, hold_named
-from fyke.pipeline.collector import lane_policy
-from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, outcome_of
+from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
 from fyke.pipeline.shelf import SourceShelf
 from fyke.policy.coverage import (
     Move,
@@ -140,7 +139,7 @@ class Lister:
 
     async def _failed(self, lease: PassLease, delivery: Delivery, error: FetchFailed) -> None:
         """The walk could not go on: try again later, or end it as failed."""
-        outcome, lane = outcome_of(error), delivery.task.lane
+        outcome, lane = outcome_of(error), error.lane or delivery.task.lane
         effect = decide(
             outcome,
             starts=lease.attempts + 1,
@@ -219,12 +218,12 @@ class _Walker:
     ) -> None:
         self._ledger, self._sender, self._pause = ledger, sender, pause
         self._lease, self._source, self._counts = lease, source, counts
-        self._requests = TaskRequests(self._sender, delivery, source.fetch, lane_policy(source, delivery.task.lane))
+        self._requests = TaskRequests(self._sender, delivery, source)
         self._rules = rules_of(source, lease)
         self._starts, self._made = delivery.starts, 0
         self._walk, self._cursor, self._reread = self._resume()
         self._etag, self._modified = "", ""
-        self._kept_at = -KEEP_EVERY_S
+        self._kept_at, self._kept_new = -KEEP_EVERY_S, 0
         self._rounds = _Rounds()
 
     def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
@@ -348,7 +347,7 @@ class _Walker:
         if result.due:
             try:
                 lanes = sorted({task.lane for task in result.due if task.lane})
-                await self._sender.tighten(lane_policy(self._source, lane) for lane in lanes)
+                await self._sender.pace.tighten([lane_policy(self._source, lane) for lane in lanes])
                 await self._sender.frontier.offer(result.due)
             except TransientError as error:
                 log.warning("offer failed, the reconciler will make it good: %s", error)
@@ -357,8 +356,11 @@ class _Walker:
     def _checkpoint(self, move: Move, page: ListPage) -> bytes:
         """The state of the walk; of a long walk only every 2 s, for it names every row that was shown."""
         walk, now = self._walk, self._sender.clock.monotonic()
-        if len(walk.trail) + len(walk.before) > SMALL_TRAIL and now - self._kept_at < KEEP_EVERY_S:
+        # What a look found new is known once it is written: only the state still tells that rows have moved.
+        quiet = walk.new == self._kept_new
+        if quiet and len(walk.trail) + len(walk.before) > SMALL_TRAIL and now - self._kept_at < KEEP_EVERY_S:
             return b""
+        self._kept_new = walk.new
         if self._made == self._starts:
             # After a death the first new page is kept at once, so that quick deaths are not taken for one page's fault.
             self._kept_at = now

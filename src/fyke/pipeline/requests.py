@@ -5,21 +5,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from fyke.errors import Deferred, FetchFailed, LeaseLost
+from msgspec.structs import replace
+
+from fyke.errors import Deferred, FetchFailed, LeaseLost, UsageError
 from fyke.model import Delivery, FetchPolicy, LanePolicy, Outcome, Request, Response, Started
-from fyke.pipeline.gate import WAIT_IN_HAND_MS, PermitGate, TaskGate
+from fyke.pipeline.gate import PermitGate, TaskGate
+from fyke.pipeline.pace import Pace
 from fyke.policy.blocks import find_block
 from fyke.policy.politeness import lane_of
 from fyke.policy.status import outcome_of_status, retry_after
-from fyke.ports import Clock, Fetcher, Frontier, Robots
+from fyke.ports import Clock, Fetcher, Frontier, Robots, Source
 
 MOST_BATCHED = 500
 NOT_MODIFIED = 304
-ASSERTED_FOR_S = 60.0
-LONGEST_WAIT_MS = 300_000
-MOST_ASSERTED = 10_000
 
 
 class Starter:
@@ -64,68 +65,30 @@ class Starter:
 class Sender:
     """What all tasks of a worker share to send requests."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        fetcher: Fetcher,
-        robots: Robots,
-        clock: Clock,
-        *,
-        set_by_hand: Mapping[str, int] | None = None,
-    ) -> None:
-        """`set_by_hand`: lane → gap in ms where the settings give it; the sources' own words do not count there."""
-        self.frontier, self.fetcher, self.robots, self.clock = frontier, fetcher, robots, clock
-        self._set_by_hand = dict(set_by_hand or {})
-        self._gaps = dict(self._set_by_hand)
+    def __init__(self, frontier: Frontier, fetcher: Fetcher, robots: Robots, clock: Clock, pace: Pace) -> None:
+        self.frontier, self.fetcher, self.robots, self.clock, self.pace = frontier, fetcher, robots, clock, pace
         self.starter = Starter(frontier)
-        self._asserted: dict[LanePolicy, float] = {}
-
-    async def tighten(self, policies: Iterable[LanePolicy]) -> None:
-        """Make lanes at least as strict as these, but those that were set by hand."""
-        await self._assert([policy for policy in policies if policy.lane not in self._set_by_hand])
-
-    async def _assert(self, policies: Sequence[LanePolicy]) -> None:
-        """Said again once a minute, for a restart may have set the lanes anew."""
-        for policy in policies:
-            self._gaps[policy.lane] = max(self._gaps.get(policy.lane, 0), policy.gap + policy.jitter)
-        now = self.clock.monotonic()
-        due = [policy for policy in policies if now - self._asserted.get(policy, -ASSERTED_FOR_S) >= ASSERTED_FOR_S]
-        if not due:
-            return
-        if len(self._asserted) > MOST_ASSERTED:
-            self._asserted.clear()
-        await self.frontier.configure(due, tighten=True)
-        self._asserted.update(dict.fromkeys(due, now))
-
-    def patience(self, lane: str) -> int:
-        """How long a further request may wait in hand, in ms: 5 s, or a few gaps of a lane that is slower than that.
-
-        Without it a visit of two hops would never end where the gap is longer than the wait in hand.
-        """
-        return max(WAIT_IN_HAND_MS, min(3 * self._gaps.get(lane, 0), LONGEST_WAIT_MS))
-
-    async def slow_down(self, lane: str, delay_ms: int, own: LanePolicy) -> None:
-        """A robots.txt crawl delay can only make a lane slower."""
-        if delay_ms > own.gap:
-            await self._assert([LanePolicy(lane, gap=delay_ms, jitter=0, concurrency=own.concurrency)])
 
 
 class TaskRequests:
     """Sends the requests of one delivery, in order."""
 
-    def __init__(self, sender: Sender, delivery: Delivery, policy: FetchPolicy, lane_policy: LanePolicy) -> None:
-        self._sender, self._delivery, self._policy, self._lane_policy = sender, delivery, policy, lane_policy
-        permits = PermitGate(sender.frontier, sender.clock, delivery, sender.patience)
-        self._gate = TaskGate(permits, sender.robots, policy)
+    def __init__(self, sender: Sender, delivery: Delivery, source: Source) -> None:
+        self._sender, self._delivery, self._policy = sender, delivery, source.fetch
+        permits = PermitGate(sender.frontier, sender.clock, delivery, sender.pace)
+        self._gate = TaskGate(permits, sender.robots, source.fetch, sender.pace, partial(lane_policy, source))
         self.starts = delivery.starts
         self.begun = False
         self.started_at = 0
+        self.lane = delivery.task.lane
+        """Of the host that gave the last answer."""
 
     async def send(self, request: Request) -> Response:
         """Send one request and return its usable answer.
 
         Raises:
-            FetchFailed: no answer, or one that is no success (its status or a block mark decides the outcome).
+            FetchFailed: no answer, or one that is no success (its status or a block mark decides the outcome); it
+                names the lane of the host that answered.
             Deferred: the lane may not go soon; give the task back.
             LeaseLost
         """
@@ -133,23 +96,51 @@ class TaskRequests:
             await self._gate.admit(request.url)
         else:
             await self._begin(request.url)
-        response = await self._sender.fetcher.fetch(request, self._policy, self._gate)
-        judge(response, self._policy)
+        try:
+            response = await self._sender.fetcher.fetch(request, self._policy, self._gate)
+            judge(response, self._policy)
+        except FetchFailed as error:
+            self.lane = error.lane = error.lane or _lane(error.evidence.get("url"), request.url)
+            raise
+        self.lane = lane_of(response.url)
         return response
 
     async def _begin(self, url: str) -> None:
-        delay = await self._gate.check(url)
-        if delay:
-            await self._sender.slow_down(lane_of(url), delay, self._lane_policy)
+        await self._gate.ready(url)
+        lane = self._delivery.task.lane
         started = await self._sender.starter.begin(self._delivery)
         if started.lost:
             raise LeaseLost(f"task {self._delivery.task.key} is not ours any more")
-        if started.wait_ms > self._sender.patience(self._delivery.task.lane):
-            raise Deferred(self._delivery.task.lane, started.wait_ms)
+        if not started.reserved or started.wait_ms > self._sender.pace.patience(lane):
+            raise Deferred(lane, started.wait_ms)
         self.begun, self.starts = True, started.starts
-        if started.wait_ms > 0:
-            await self._sender.clock.sleep(started.wait_ms / 1000)
+        await self._gate.permits.wait(lane, started.wait_ms)
+        if lane_of(url) != lane:
+            # The source or the list has moved to another host since the task was offered: that one is asked, and paid.
+            await self._gate.permits.admit(url)
         self.started_at = self._sender.clock.now()
+
+
+def _lane(*urls: object) -> str:
+    """The lane of the first address that has one."""
+    for url in urls:
+        if isinstance(url, str) and url:
+            try:
+                return lane_of(url)
+            except UsageError:
+                continue
+    return ""
+
+
+def lane_policy(source: Source, lane: str) -> LanePolicy:
+    """The source's own policy for a lane: named, or its policy for any host."""
+    anywhere = None
+    for policy in source.resolved.lanes:
+        if policy.lane == lane:
+            return policy
+        if policy.lane == "*":
+            anywhere = policy
+    return replace(anywhere, lane=lane) if anywhere is not None else LanePolicy(lane)
 
 
 def judge(response: Response, policy: FetchPolicy) -> None:

@@ -41,26 +41,38 @@ class Scheduler:
         now = await self._ledger.now()
         wait = LONGEST_SLEEP_MS
         for row in await self._ledger.sources():
-            if row.paused_at is not None:
-                continue
+            if row.paused_at is None:
+                wait = min(wait, await self._turn(row, now))
+        return wait
+
+    async def _turn(self, row: SourceRow, now: int) -> int:
+        """One source's turn; returns ms until its next slot. A source that fails is told once and the others go on."""
+        try:
             source = await self._readable(row, now)
             if source is None or not source.schedule.cron:
-                continue
+                return LONGEST_SLEEP_MS
             await self._take_due(row, source, now)
             upcoming = next_slots(source.schedule.cron, source.schedule.timezone, now, 1)
-            if upcoming:
-                wait = min(wait, max(upcoming[0] - now, 10))
-        return wait
+            return max(upcoming[0] - now, 10) if upcoming else LONGEST_SLEEP_MS
+        except TransientError:
+            raise
+        except Exception as error:
+            log.exception("source %s could not be scheduled", row.source.id)
+            await self._unscheduled(row, f"{type(error).__name__}: {error}", now)
+            return LONGEST_SLEEP_MS
+
+    async def _unscheduled(self, row: SourceRow, reason: str, now: int) -> None:
+        if self._unreadable.get(row.source.id) != row.source.hash:
+            self._unreadable[row.source.id] = row.source.hash
+            text = f"source {row.source.id} cannot be used here: {reason}"
+            await self._ledger.add_events([Event("missed", text, source_id=row.source.id, at=now)])
 
     async def _readable(self, row: SourceRow, now: int) -> Source | None:
         """A source whose text cannot be compiled here is told once, and the others go on."""
         try:
             return await self._shelf.get(row.source.id, row.source.hash)
         except UsageError as error:
-            if self._unreadable.get(row.source.id) != row.source.hash:
-                self._unreadable[row.source.id] = row.source.hash
-                text = f"source {row.source.id} cannot be used here: {error}"
-                await self._ledger.add_events([Event("missed", text, source_id=row.source.id, at=now)])
+            await self._unscheduled(row, str(error), now)
             return None
 
     async def _take_due(self, row: SourceRow, source: Source, now: int) -> None:

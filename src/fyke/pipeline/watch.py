@@ -23,7 +23,10 @@ class Watch:
         """True when a stall is found anew: the caller restarts the workers."""
         stats = await self._frontier.stats()
         now = await self._ledger.now()
-        could_go = any(lane.ready and max(lane.next_at, lane.hold_until) <= now for lane in stats.lanes)
+        # A lane with tasks in hand is being worked on: leases that nobody renews are the reaper's.
+        could_go = any(
+            lane.ready and not lane.leased and max(lane.next_at, lane.hold_until) <= now for lane in stats.lanes
+        )
         moved = stats.last_lease_at != self._last_lease
         self._last_lease = stats.last_lease_at
         if not could_go or moved:
