@@ -40,6 +40,8 @@ _MONEY: Final = re.compile(
 )
 _FOLLOWING: Final = re.compile(rf"\s?(?P<number>{_NUMBER})\s?{_UNIT}")
 _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+# The sum and its unit alone, as a table's cell has it.
+_CELL: Final = re.compile(r"([1-9]\d{0,14})(?:\.(\d{1,9}))? ?(亿|千万|百万|十万|万)?[元圆]", re.ASCII)
 _DIGIT: Final = re.compile(r"\d")
 # The unit stands before the number: `金额（万元）：56.98`.
 _UNIT_BEFORE: Final = re.compile(
@@ -97,6 +99,9 @@ def read_money(value: Any, currency: str, mark: str = ".") -> str | None:
     """
     if isinstance(value, (Decimal, int)) and not isinstance(value, bool):
         return read_number(value)
+    cell = _CELL.fullmatch(value) if mark == "." and isinstance(value, str) else None
+    if cell:
+        return _shifted(cell[1], cell[2] or "", _SCALES[cell[3]] if cell[3] else 0)
     text = _normal(value)
     if not _DIGIT.search(text):
         return None
@@ -115,6 +120,11 @@ def read_money(value: Any, currency: str, mark: str = ".") -> str | None:
         bare.append(amount)
     # The first number counts, also where it cannot be read: the next one is another thing.
     return bare[0] if bare else None
+
+
+def _shifted(whole: str, part: str, places: int) -> str:
+    digits = whole + part[:places].ljust(places, "0")
+    return f"{digits}.{part[places:]}" if len(part) > places else digits
 
 
 def _scaled(number: Decimal | None, scale: str | None) -> str | None:

@@ -143,11 +143,9 @@ class Document:
 
     def first(self, query: str) -> LexborNode | None:
         """The first hit of a selector on the page, looked for once: `ready` and fields often ask for the same one."""
-        try:
-            return self._firsts[query]
-        except KeyError:
-            found = self._firsts[query] = self.html.css_first(query)
-            return found
+        if query not in self._firsts:
+            self._firsts[query] = self.html.css_first(query)
+        return self._firsts[query]
 
     def first_in(self, row: LexborNode, query: str, number: int | None = None) -> LexborNode | None:
         """The first hit of a selector in a row; `number` is the parser's where the selector is the name of a tag."""

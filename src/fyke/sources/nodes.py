@@ -165,6 +165,8 @@ def stored_value(value: Any, kind: ColumnType, zone: tzinfo) -> Any:
             return number
         whole = int(Decimal(number))
         return whole if whole == Decimal(number) and abs(whole) <= LARGEST_INTEGER else None
+    if kind is ColumnType.DATETIME and isinstance(value, str) and CANONICAL.fullmatch(value):
+        return value
     text = sane((text_of(value) or "").strip())
     if not text:
         return None

@@ -90,7 +90,7 @@ class Css:
         if row is None and not self.relative:
             first = document.first(self.query)
         else:
-            node = lexbor_of(row, document)
+            node = row if isinstance(row, LexborNode) else lexbor_of(row, document)
             if node is None:
                 return None
             if self.relative:

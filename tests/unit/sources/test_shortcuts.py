@@ -11,7 +11,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from fyke.model import ColumnType, Response
-from fyke.sources.amounts import read_number
+from fyke.sources.amounts import read_money, read_number
 from fyke.sources.document import Document
 from fyke.sources.markup import tag_number, text_of_html, text_of_node
 from fyke.sources.nodes import Context, stored_value
@@ -99,6 +99,12 @@ def test_a_number_in_its_stored_form_is_read_as_it_stands(value: str) -> None:
 @pytest.mark.parametrize("value", ["007", "-0", "1,234", "1.", ".5", "٣", "1" * 61])
 def test_a_number_in_another_form_is_brought_into_the_stored_one(value: str) -> None:
     assert stored_value(value, ColumnType.NUMBER, UTC) == read_number(value) != value
+
+
+@pytest.mark.parametrize("unit", ["元", "万元", "千万元", "亿元", " 万圆"])
+@pytest.mark.parametrize("number", ["1", "12.5", "12.50", "1.00001", "980.00", "123456789012345", "1.234"])
+def test_a_cell_with_a_sum_alone_comes_to_what_the_sum_in_a_sentence_comes_to(number: str, unit: str) -> None:
+    assert read_money(f"{number}{unit}", "CNY") == read_money(f"合计{number}{unit}。", "CNY") is not None
 
 
 def test_blocks_without_markup_between_their_words_are_apart() -> None:
