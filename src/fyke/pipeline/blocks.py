@@ -25,7 +25,7 @@ async def hold_blocked(
     blocks_to_pause: int,
 ) -> None:
     """A block: the lane waits 10 min, doubling; a person is told; N in a row pause the source."""
-    row = await ledger.robots(lane)
+    row = await ledger.lane(lane)
     now = clock.now()
     if row is not None and row.hold_until > now and row.blocks:
         # The requests that were in flight when the lane was held tell nothing new.

@@ -44,6 +44,7 @@ from fyke.policy.coverage import (
     unchanged,
 )
 from fyke.policy.outcome import Limits, decide
+from fyke.policy.validators import keepable_last_modified
 from fyke.ports import Ledger, Source
 
 log = logging.getLogger("fyke.lister")
@@ -292,7 +293,9 @@ class _Walker:
             raise _Ended(end)
         if first and self._walk.look == 0:
             self._etag = response.headers.get("etag", "")
-            self._modified = response.headers.get("last-modified", "")
+            self._modified = keepable_last_modified(
+                response.headers.get("last-modified", ""), response.headers.get("date"), response.started_at
+            )
         if self._walk.look and (same := self._rounds.same(self._cursor, response.body)) is not None:
             return same, response
         page = self._source.read_page(self._lease.listing, response, self._cursor)
