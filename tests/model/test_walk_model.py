@@ -48,7 +48,7 @@ DAY = 1440 * MINUTE
 Action: TypeAlias = tuple[str, int]
 DONE: Action = ("", 0)
 ENDS = ("blank", "404", "none", "hint", "repeat")
-MOVES = ("add", "remove", "pin", "unpin", "misdate", "spoil")
+MOVES = ("add", "remove", "pin", "unpin", "misdate", "spoil", "forget")
 FAULTS = ("blank", "blank twice", "fail", "kill", "die", "late", "time out")
 
 
@@ -124,10 +124,15 @@ class Ledger:
         self.known: set[int] = set()
         self.anchors: set[int] = set()
         self.excused: set[int] = set()
-        self.usual = 0
+        self.stretches = self.usual = 0
 
     def coverage(self) -> Coverage:
-        return Coverage(anchors=len(self.anchors), usual_rows=self.usual)
+        return Coverage(stretches=self.stretches, anchors=len(self.anchors), usual_rows=self.usual)
+
+    def forget(self) -> None:
+        """A person has all items forgotten; what was covered stays on record."""
+        self.excused |= self.known
+        self.known, self.anchors = set(), set()
 
     def standing(self, page: ListPage) -> dict[str, Standing]:
         rows = [int(entry.key) for entry in page.entries]
@@ -160,6 +165,8 @@ class Pass:
         what, where = next(self.script, DONE)
         while what in MOVES:
             self.quiet = False
+            if what == "forget":
+                self.ledger.forget()
             self.moved_up |= self.site.change(what, where)
             self.owed &= self.site.rows
             what, where = next(self.script, DONE)
@@ -201,7 +208,7 @@ class Pass:
         self.moved_up = False
         if self.walk.look == 0 or self.site.ordered:
             self.owed = self.site.rows
-        if not self.coverage.anchors:
+        if not self.coverage.stretches:
             self.owed &= self.down_to_start()
 
     def write(self, page: ListPage) -> PassEnd | None:
@@ -263,6 +270,7 @@ class Pass:
             # Below the top of this stretch is a hole, or what lies before `start`.
             ledger.excused |= {row for row in rows - ledger.known if row < max(self.shown)}
         ledger.anchors |= self.shown
+        ledger.stretches += 1
         if end.state is PassState.COMPLETE and end.first_page_rows:
             ledger.usual = end.first_page_rows
 
@@ -272,7 +280,10 @@ class Pass:
         if {*flow, *self.site.pinned} & self.site.spoilt or not flow:
             return
         ends = len(flow) <= self.site.size * (rules.max_pages - 1) and self.site.end != "repeat"
-        if rules.all or not self.coverage.anchors:
+        if self.coverage.stretches and not self.coverage.anchors and not rules.all:
+            assert end.state is PassState.GAP
+            return
+        if rules.all or not self.coverage.stretches:
             assert end.state is PassState.COMPLETE or not ends
             return
         for n, row in enumerate(flow[: self.site.size * rules.max_pages]):
@@ -342,6 +353,7 @@ def life(random: Random) -> tuple[Site, Rules, int, list[Action]]:
     )
     site = Site(random.randint(1, 5), random.choice(ENDS), random.random() < 0.3, random.random() < 0.8)
     moves = random.random() * 4, random.random() * 6, random.random(), random.random(), 0.1, random.choice((0, 0, 0.05))
+    moves = *moves, random.choice((0, 0.2))
     faults = random.choice((0, 0.5)), 0.3, 0.5, 0.5, 0.5, 0.3, 0.1
     weights = random.choice((2, 6, 12)), *moves, *faults
     names = random.choices(NAMES, weights, k=random.randint(0, 120))

@@ -256,6 +256,30 @@ def test_a_page_without_dates_has_not_reached_start() -> None:
     assert reader.steps(shows(keys("a b"))) == [Step.NEXT]
 
 
+def test_without_start_a_listing_whose_anchors_are_gone_has_a_gap_and_no_first_walk() -> None:
+    covered = Coverage(stretches=1, usual_rows=4)
+    end = Reader(Rules(known=2), covered, known="n m").end(shows(keys("n m")))
+    assert (end.state, end.newest_key, end.oldest_key, end.note) == (PassState.GAP, "n", "m", "")
+    assert "no walk can meet it" in end.reason
+    page = shows(keys("n m"), more=False)
+    assert Reader(Rules(known=2), covered).end(page).state is PassState.GAP
+    # Where the whole list is read each time, nothing has to be met.
+    assert Reader(Rules(known=2, all=True), covered).end(page).state is PassState.COMPLETE
+
+
+@pytest.mark.parametrize("start", ["all", "since"])
+def test_a_walk_without_anchors_reads_back_to_start_and_looks_twice_before_it_says_gap(start: str) -> None:
+    reader = Reader(Rules(known=2, start=start, since=NOW - HOUR), Coverage(stretches=2, open_holes=1, usual_rows=1))
+    pages = shows(dated(b=NOW)), shows(dated(a=NOW - 2 * HOUR), more=start == "since")
+    assert reader.steps(*pages) == [Step.NEXT, Step.FIRST]
+    assert reader.end(*pages).state is PassState.GAP
+
+
+def test_a_list_that_is_rightly_empty_has_no_gap_though_no_anchor_is_left() -> None:
+    end = Reader(Rules(known=1), Coverage(stretches=1)).end(shows(more=False), shows(more=False))
+    assert (end.state, end.note) == (PassState.COMPLETE, "the list is empty")
+
+
 # Pages that are not what they seem
 
 

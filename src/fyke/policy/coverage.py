@@ -3,7 +3,7 @@
 Pure: the lister brings each page and what the ledger knows of its keys; `Walk` is the state, written with each page
 as the checkpoint. A walk is `complete` only when it connected to what this listing showed before, or the first time
 reached `start`, and a second look found that nothing slipped past; all else is a gap, and a suspicious walk covers
-nothing.
+nothing. The first time is where nothing is covered; where it is and no anchor is left, nothing can connect.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fyke.policy.suspicion import Signs, count_refused, forget_page, measure, su
 
 DAY_MS = 86_400_000
 MOST_LOOKS = 3
+NO_ANCHORS = "nothing is left of what this listing showed before, so that no walk can meet it"
 NOBODY_KNOWS = Standing(known=False, anchor=False)
 
 
@@ -372,12 +373,14 @@ def _begin_look(walk: Walk, *, whole: bool = True) -> Move:
 
 def _finish(walk: Walk, rules: Rules, coverage: Coverage, *, gap: str = "", note: str = "") -> Move:
     """The checks come first: a suspicious walk covers nothing, whatever it connected to."""
+    if coverage.stretches and not coverage.anchors and not rules.all and walk.signs.entries:
+        gap = gap or NO_ANCHORS
     why = suspicion(walk.signs, usual_rows=coverage.usual_rows, rows_min=rules.rows_min, coverage=rules.coverage)
     if why:
         return _end(walk, PassState.SUSPICIOUS, why, connected=not gap)
     if gap:
         return _end(walk, PassState.GAP, gap)
-    if not note and coverage.anchors == 0 and rules.start == "page" and rules.paged and not rules.all:
+    if not note and coverage.stretches == 0 and rules.start == "page" and rules.paged and not rules.all:
         note = "no `start` is given: the first walk read page one only"
     return _end(walk, PassState.COMPLETE, "", note, connected=True)
 
