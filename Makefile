@@ -5,6 +5,8 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+# Each command line in demo and tests is a process of its own: without byte code each would compile everything.
+unexport PYTHONDONTWRITEBYTECODE
 # Test processes at the same time.
 WORKERS ?= 2
 
