@@ -1,6 +1,6 @@
 """Pairs of faults and lives full of them, drawn by seed, for as long as there is time: `make crash`.
 
-FYKE_CRASH_SECONDS (300) for each test; FYKE_CRASH_SEED begins at that seed, which the test prints.
+FYKE_CRASH_SECONDS (290) for each test; FYKE_CRASH_SEED begins at that seed, which the test prints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.crash.scenario import AFTER_EDIT, CHANGES, READS, Plan, broken_promis
 from tests.crash.virtual import run_virtual
 from tests.crash.world import Fault, World
 
-SECONDS = float(os.environ.get("FYKE_CRASH_SECONDS", "300"))
+SECONDS = float(os.environ.get("FYKE_CRASH_SECONDS", "290"))
 ALL = points(CHANGES | READS)
 MOST_LIVES = 6
 DAY_MS = 86_400_000
