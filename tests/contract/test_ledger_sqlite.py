@@ -67,7 +67,7 @@ async def test_eight_writers_of_the_same_keys_write_each_once(
     # SCENARIOS 20
     book, random = await Book(ledger, clock).prepare(), Random(7)
     keys = [f"k{number:04}" for number in range(2_000)]
-    leases = [await book.begin("gov", f"list {number}") for number in range(8)]
+    leases = await book.begin_all(*(f"list {number}" for number in range(8)))
     writers = await open_many(tmp_path / "ledger.db", clock, 8)
     await ledger._db.write(lambda connection: install_effect_log(connection, "gov_procure"))
 
@@ -214,7 +214,10 @@ HOT = {
     "wanted items": due.WANTED_ITEMS,
     "wanted passes": due.WANTED_PASSES,
     "recognise": runs.RECOGNISE,
+    "page: shown before": coverage.KEEP_SHOWN,
     "covered": coverage.COVERED,
+    "covered before": coverage.COVERED_BEFORE,
+    "forget shown": coverage.FORGET_SHOWN,
     "anchors": coverage.ANCHORS,
 }
 # A walk along an index that holds only what is pending or running, in order: LIMIT ends it.

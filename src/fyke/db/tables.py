@@ -67,12 +67,7 @@ SOURCE = table(
     "source",
     _id(),
     Column("name", Text, nullable=False, unique=True),
-    _text("title"),
-    _text("text"),
-    _text("hash"),
-    _text("scope"),
-    _text("table_name"),
-    _text("identity"),
+    *(_text(name) for name in ("title", "text", "hash", "scope", "table_name", "identity")),
     _text("columns"),  # JSON: model.Column
     _int("has_detail"),
     _text("lanes"),  # JSON: model.LanePolicy
@@ -101,6 +96,7 @@ LISTING = table(
     _int("usual_rows", 0),
     _text("etag", default=True),
     _text("last_modified", default=True),
+    _text("read_hash", default=True),  # of the source, when the page was read that the validators stand for
     _int("created_at"),
     UniqueConstraint("source_id", "name"),
 )
@@ -123,6 +119,7 @@ RUN = table(
     UniqueConstraint("source_id", "slot"),
 )
 where("run_running", RUN, ("deadline",), "state = 'running'")
+where("run_one", RUN, ("source_id",), "state = 'running'", unique=True)
 
 # run_id is NULL for what was submitted by hand: such a pass is complete from the beginning.
 PASS = table(
@@ -140,6 +137,7 @@ PASS = table(
     _int("opened_at"),
     _int("due_at"),
     _at("started_at"),
+    _text("read_hash", default=True),  # of the source at the last lease; empty: its pages are to be read once more
     _at("ended_at"),
     _maybe_bytes("checkpoint"),
     _int("checkpoint_at", 0),
@@ -260,6 +258,14 @@ SIGHTING = table(
 )
 where("sighting_loose", SIGHTING, ("last_pass",), "stretch_id IS NULL")
 
+# What a pass that may still cover has shown, where a later pass has shown it, too: `last_pass` names only one.
+SHOWN_BEFORE = table(
+    "shown_before",
+    *(_int("pass_id", key=True), _text("key", key=True), _int("item_id")),
+    rowid=False,
+)
+Index("shown_before_item", SHOWN_BEFORE.c.item_id)
+
 REFUSED = table(
     "refused",
     _id(),
@@ -275,10 +281,7 @@ Index("refused_page", REFUSED.c.pass_id, REFUSED.c.seq)
 
 ACCEPTED_REFUSAL = table(
     "accepted_refusal",
-    _int("source_id", key=True),
-    _bytes("fingerprint", key=True),
-    _text("reason"),
-    _int("at"),
+    *(_int("source_id", key=True), _bytes("fingerprint", key=True), _text("reason"), _int("at")),
     rowid=False,
 )
 
@@ -318,11 +321,7 @@ DEAD = table(
     _id(),
     _int("item_id"),
     _int("source_id"),
-    _text("scope"),
-    _text("key"),
-    _text("url"),
-    _text("outcome"),
-    _text("reason"),
+    *(_text(name) for name in ("scope", "key", "url", "outcome", "reason")),
     _int("generation"),
     _int("attempts"),
     _text("worker"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fyke.model import DeadFilter, ItemState, Outcome
+from fyke.model import DeadFilter, ItemState, Listing, NewRun, Outcome, PassEnd, PassState
 from fyke.ports import Ledger
 from fyke.testing.desk_setting import (
     Damage,
@@ -208,6 +208,30 @@ class RepairContract(DeskSetting):
         assert [(row["title"], row["_version"]) for row in await rows_of(ledger)] == [("公告 a", 1)]
         await steps.visit(await ledger.due(after=None, limit=10, older_than_ms=0), title="corrected")
         assert [(row["title"], row["_version"]) for row in await rows_of(ledger)] == [("corrected", 2)]
+        await assert_balanced(ledger)
+
+    async def test_what_only_its_list_can_bring_back_is_not_hidden_by_not_modified(
+        self, ledger: Ledger, steps: Steps, damage: Damage
+    ) -> None:
+        async def sent() -> str:
+            """The validator that a walk sends; its answer has one."""
+            steps.clock.advance(1_000)
+            run = await ledger.open_run(NewRun("plain", steps.clock.now(), [Listing("main")], ["notices.example"]))
+            lease = await ledger.start_pass(run.tasks[0].ref, "w1")
+            assert lease is not None
+            await ledger.end_pass(lease.pass_id, lease.fence, PassEnd(PassState.COMPLETE, etag='"1"'))
+            return lease.etag
+
+        await steps.source("plain", detail=False, scope="plain", table="plain_notices")
+        await steps.listed("a", source="plain", detail=False)
+        assert [await sent(), await sent()] == ["", '"1"']
+        for statement in ("DELETE FROM item", "DELETE FROM version", "DELETE FROM plain_notices"):
+            await damage(statement)
+        await mend(ledger)
+        assert await state_of(ledger, "a", "plain") == "open"
+        assert await sent() == ""
+        await steps.listed("a", source="plain", detail=False)
+        assert await state_of(ledger, "a", "plain") == "stored"
         await assert_balanced(ledger)
 
     async def test_a_mend_looks_again_before_it_changes_anything(

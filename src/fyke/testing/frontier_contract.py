@@ -13,11 +13,12 @@ from fyke.testing.frontier_budget import BudgetContract
 from fyke.testing.frontier_clock import ClockContract
 from fyke.testing.frontier_fences import FencesContract
 from fyke.testing.frontier_harness import FrontierHarness
+from fyke.testing.frontier_holds import HoldsContract
 from fyke.testing.frontier_lanes import LanesContract
 from fyke.testing.frontier_tasks import TasksContract
 
 
-class FrontierContract(TasksContract, FencesContract, LanesContract, BudgetContract, ClockContract):
+class FrontierContract(TasksContract, FencesContract, LanesContract, HoldsContract, BudgetContract, ClockContract):
     @pytest_asyncio.fixture
     async def frontier(self, harness: FrontierHarness) -> Frontier:
         """The handle that most tests use."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fyke.model import Coverage, PassState, Standing
+from fyke.model import Coverage, DeadFilter, ForgetFilter, PassState, Standing
 from fyke.testing.ledger_steps import DAY, Book, make_entry, make_source, refusal
 
 
@@ -46,6 +46,40 @@ class CoverageContract:
         await book.walk("a", "b", state=PassState.FAILED)
         await book.walk("b", "a")
         assert await book.coverage() == (1, 0, 2, "b")
+
+    async def test_an_accepted_walk_covers_what_a_later_one_has_shown_again(self, book: Book) -> None:
+        await book.walk("a")
+        lease = await book.begin()
+        await book.show(lease, make_entry("c"), make_entry("b"), make_entry("a"))
+        await book.end(lease, PassState.SUSPICIOUS, "c", "a", connected=True)
+        row = await book.ledger.last_run("gov")
+        assert row is not None
+        # The later walk shows a row more and one less, and covers nothing.
+        await book.walk("d", "c", state=PassState.FAILED)
+        assert await book.ledger.accept_run(row.id, "looked at it") == 1
+        lease = await book.begin()
+        found = await book.ledger.recognise(lease.pass_id, ["a", "b", "c", "d"])
+        assert [key for key, standing in sorted(found.items()) if standing.anchor] == ["a", "b", "c"]
+
+    async def test_an_accepted_walk_does_not_cover_what_it_did_not_show(self, book: Book) -> None:
+        await book.walk("x", state=PassState.FAILED)
+        lease = await book.begin()
+        await book.show(lease, make_entry("b"))
+        await book.end(lease, PassState.SUSPICIOUS, "b", "b")
+        row = await book.ledger.last_run("gov")
+        assert row is not None
+        await book.walk("x", "b", state=PassState.FAILED)
+        await book.ledger.accept_run(row.id, "looked at it")
+        lease = await book.begin()
+        found = await book.ledger.recognise(lease.pass_id, ["b", "x"])
+        assert (found["b"].anchor, found["x"].anchor) == (True, False)
+
+    async def test_a_walk_without_any_key_makes_no_stretch(self, book: Book) -> None:
+        # A stretch without anchors is one that no walk can meet.
+        lease = await book.begin()
+        await book.show(lease, refused=[refusal("x")])
+        await book.end(lease)
+        assert await book.coverage() == (0, 0, 0, None)
 
     async def test_an_item_known_for_another_reason_is_no_anchor(self, book: Book) -> None:
         await book.walk("a", listing="other")
@@ -108,6 +142,55 @@ class CoverageContract:
         await book.end(lease, newest="a", oldest="a")
         # The page came without one: the old one would say "not modified" of another page.
         assert (await book.begin()).etag == ""
+
+    @pytest.mark.parametrize("when", ["during the walk", "after it"])
+    async def test_validators_of_a_page_that_other_rules_have_read_are_not_sent(self, book: Book, when: str) -> None:
+        changed = make_source(text='{"id":"gov","v":2}', hash="text-2")
+        lease = await book.begin()
+        await book.show(lease, make_entry("a"))
+        if when == "during the walk":
+            await book.ledger.apply_source(changed)
+        await book.end(lease, newest="a", oldest="a", etag='"1"', last_modified="Mon")
+        if when == "after it":
+            await book.ledger.apply_source(changed)
+        lease = await book.begin()
+        assert (lease.etag, lease.last_modified) == ("", "")
+        await book.show(lease, make_entry("a"))
+        await book.end(lease, newest="a", oldest="a", etag='"1"', last_modified="Mon")
+        lease = await book.begin()
+        assert (lease.etag, lease.last_modified) == ('"1"', "Mon")
+
+    @pytest.mark.parametrize("when", ["during the walk", "after it"])
+    async def test_what_was_forgotten_is_not_hidden_by_not_modified(self, book: Book, when: str) -> None:
+        lease = await book.begin()
+        await book.show(lease, make_entry("a"), make_entry("b"))
+        if when == "during the walk":
+            await book.ledger.forget(ForgetFilter(key="b"))
+        await book.end(lease, newest="a", oldest="b", etag='"1"')
+        if when == "after it":
+            await book.walk("x", source="feed", etag='"feed"')
+            await book.ledger.forget(ForgetFilter(key="b"), dry_run=True)
+            assert (await book.begin()).etag == '"1"'
+            await book.ledger.forget(ForgetFilter(key="b"))
+            assert (await book.begin("feed")).etag == '"feed"', "another scope"
+        lease = await book.begin()
+        assert lease.etag == ""
+        assert (await book.show(lease, make_entry("a"), make_entry("b"))).new == 1
+        await book.end(lease, newest="a", oldest="b", etag='"1"')
+        assert (await book.begin()).etag == '"1"'
+
+    async def test_a_replayed_item_without_a_page_of_its_own_is_not_hidden_by_not_modified(self, book: Book) -> None:
+        bad = {"title": "t", "lots": "three"}
+        entries = [make_entry("a", direct=True), make_entry("b", direct=True, fields=bad, hash=b"bad")]
+        await book.walk(*entries, source="feed", etag='"1"')
+        await book.stored("x")
+        assert (await book.begin("feed")).etag == '"1"'
+        assert [letter.key for letter in await book.ledger.dead_letters(DeadFilter())] == ["b"]
+        assert (await book.ledger.replay(DeadFilter(), dry_run=True))[0] == 1
+        assert (await book.begin("feed")).etag == '"1"'
+        assert (await book.ledger.replay(DeadFilter()))[0] == 1
+        # It waits, open, for a list that shows it.
+        assert (await book.begin("feed")).etag == ""
 
     async def test_the_usual_rows_are_those_of_the_last_good_page(self, book: Book) -> None:
         await book.walk("a", first_page_rows=20)

@@ -8,9 +8,8 @@ from fyke.testing.ledger_steps import LANE, MINUTE, Book, failure, make_entry, m
 
 class DueContract:
     async def test_all_that_is_due_comes_in_order_and_page_by_page(self, book: Book) -> None:
-        lease = await book.begin()
+        lease, _ = await book.begin_all("all", "second")
         await book.show(lease, *(make_entry(f"k{number}") for number in range(7)))
-        await book.begin("gov", "second")
         whole = await book.due()
         assert [task.key[0] for task in whole] == ["i"] * 7 + ["p"] * 2
         assert [(task.kind.value, task.ref) for task in whole] == sorted((t.kind.value, t.ref) for t in whole)

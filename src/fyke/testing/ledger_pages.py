@@ -92,7 +92,7 @@ class PagesContract:
     async def test_two_writers_that_list_one_key_at_once_make_one_item(self, book: Book, other: Ledger) -> None:
         keys = [f"k{number}" for number in range(20)]
         second = Book(other, book.clock)
-        leases = [await book.begin("gov", f"list {number}") for number in range(6)]
+        leases = await book.begin_all(*(f"list {number}" for number in range(6)))
         results = await asyncio.gather(
             *(
                 (second if at % 2 else book).show(lease, *(make_entry(key) for key in (*keys[at:], *keys[:at])))
@@ -158,6 +158,26 @@ class PagesContract:
         assert await book.due() == []
         await book.ledger.resume_source("gov")
         assert {task.kind for task in await book.due()} == {TaskKind.ITEM, TaskKind.PASS}
+
+    @pytest.mark.parametrize("source", ["gov", "feed"])
+    async def test_an_address_submitted_while_its_list_is_read_does_not_outrank_it(
+        self, book: Book, source: str
+    ) -> None:
+        direct = source == "feed"
+        lease = await book.begin(source)
+        read_at = book.clock.now()
+        book.clock.advance(SECOND)
+        await book.ledger.submit(source, [make_entry("a", "by hand", direct=direct)])
+        result = await book.show(lease, make_entry("a", "as listed", direct=direct), read_at=read_at)
+        assert (result.new, result.known, result.changed) == (0, 1, 1)
+        found = await book.look("a", "feed" if direct else "notice")
+        if direct:
+            assert (await book.rows("feed"))["a"]["title"] == "as listed"
+        else:
+            (due,) = await book.ledger.still_due([(found.item_id, found.generation)])
+            assert due is not None
+            assert due.entry["title"] == "as listed"
+        await book.balanced()
 
     async def test_submitted_addresses_are_sightings_and_change_nothing_known(self, book: Book) -> None:
         await book.listed(make_entry("a", "from the list"))

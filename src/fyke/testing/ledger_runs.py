@@ -9,7 +9,7 @@ import pytest
 from fyke.errors import UsageError
 from fyke.model import NewRun, PassEnd, PassState, RunState, TaskKind
 from fyke.ports import Ledger
-from fyke.testing.ledger_steps import HOUR, LANE, MINUTE, Book, make_entry
+from fyke.testing.ledger_steps import DAY, HOUR, LANE, MINUTE, Book, make_entry, make_source
 
 
 class RunsContract:
@@ -21,6 +21,44 @@ class RunsContract:
         assert len({run.run_id for run in found}) == 1
         # The one who comes second may offer too: what a dead scheduler did not offer is offered now.
         assert {len(run.tasks) for run in found} == {2}
+
+    async def test_two_who_start_a_source_by_hand_at_once_have_one_run(self, book: Book, other: Ledger) -> None:
+        # Two runs of one source would take each other's rows away.
+        second = Book(other, book.clock)
+        found = await asyncio.gather(
+            *(b.open("gov", slot=slot, trigger="hand") for slot, b in enumerate((book, second) * 4, 1_000))
+        )
+        assert sorted(run.created for run in found) == [False] * 7 + [True]
+        assert len({(run.run_id, run.state, tuple(run.tasks)) for run in found}) == 1
+        assert [run.id for run in await book.ledger.runs("gov")] == [found[0].run_id]
+
+    async def test_a_slot_that_comes_while_a_run_is_going_is_not_taken_and_may_be_skipped(self, book: Book) -> None:
+        going = await book.open(slot=1_000)
+        refused = await book.open(slot=2_000)
+        assert (refused.created, refused.run_id, refused.tasks) == (False, going.run_id, going.tasks)
+        assert await book.ledger.last_cron_slot("gov") == 1_000
+        skipped = await book.open(slot=2_000, skipped="the run before is still going")
+        assert (skipped.created, skipped.state, skipped.tasks) == (True, RunState.SKIPPED, [])
+        assert (await book.open("feed", slot=2_000)).created
+        await book.end(await book.start(going.tasks[0]))
+        assert (await book.open(slot=3_000)).created
+
+    async def test_a_clock_that_was_ahead_does_not_stop_the_calendar(self, book: Book) -> None:
+        now = book.clock.now()
+        await book.open(slot=now - 1_000, skipped="for the test")
+        book.clock.set(now + DAY)
+        ahead = await book.open(slot=now + DAY, skipped="for the test")
+        await book.ledger.apply_source(make_source("new", scope="new", table="new_rows"))
+        book.clock.set(now)
+        assert await book.ledger.last_cron_slot("gov") == now - 1_000
+        assert {row.source.id: row.applied_at for row in await book.ledger.sources()}["new"] == now
+        book.clock.advance(HOUR)
+        assert {row.source.id: row.applied_at for row in await book.ledger.sources()}["new"] == now
+        # When that time has come, its slot has been.
+        book.clock.set(now + DAY)
+        again = await book.open(slot=now + DAY)
+        assert (again.created, again.run_id) == (False, ahead.run_id)
+        assert await book.ledger.last_cron_slot("gov") == now + DAY
 
     async def test_a_scheduler_that_died_before_it_offered_leaves_a_pass_that_is_due(self, book: Book) -> None:
         # CRASH-WINDOWS 26
@@ -185,15 +223,20 @@ class RunsContract:
     async def test_the_last_run_is_the_one_with_the_latest_slot(self, book: Book) -> None:
         assert await book.ledger.last_run("gov") is None
         assert await book.ledger.last_cron_slot("gov") is None
-        await book.open(slot=3_000, covers_from=1_000)
-        await book.open(slot=2_000, trigger="hand")
-        await book.open(slot=4_000, trigger="hand")
+        for slot, changes in (
+            (3_000, {"covers_from": 1_000}),
+            (2_000, {"trigger": "hand"}),
+            (4_000, {"trigger": "hand"}),
+        ):
+            assert (await book.open(slot=slot, **changes)).created
+            running = await book.ledger.running("gov")
+            assert [run.slot for run in running] == [slot]
+            await book.ledger.cancel_run(running[0].id, "the next one begins")
         row = await book.ledger.last_run("gov")
         assert row is not None
         assert (row.slot, row.trigger, row.covers_from) == (4_000, "hand", None)
         assert await book.ledger.last_cron_slot("gov") == 3_000
-        assert {run.covers_from for run in await book.ledger.running("gov")} == {1_000, None}
-        assert await book.ledger.running("feed") == []
+        assert {run.covers_from for run in await book.ledger.runs("gov")} == {1_000, None}
 
     async def test_what_a_person_should_know_of_a_walk_is_told_with_its_figures(self, book: Book) -> None:
         await book.walk("a", "b", first_page_rows=20)

@@ -117,9 +117,18 @@ class Book:
         run = NewRun(source, at, [Listing(name) for name in names], [LANE] * len(names))
         return await self.ledger.open_run(msgspec.structs.replace(run, **changes))
 
+    async def begin_all(self, *listings: str) -> list[PassLease]:
+        """Open a run of these listings and start all its passes."""
+        return [await self.start(task) for task in (await self.open("gov", *listings)).tasks]
+
     async def begin(self, source: str = "gov", listing: str = "all") -> PassLease:
-        """Open a run of one listing, a second later than the last one, and start its pass."""
+        """Open a run of one listing, a second later than the last one, and start its pass.
+
+        A run of the source that was still going is cancelled.
+        """
         self.clock.advance(SECOND)
+        for row in await self.ledger.running(source):
+            await self.ledger.cancel_run(row.id, "another walk begins")
         run = await self.open(source, listing)
         return await self.start(run.tasks[0])
 

@@ -6,7 +6,9 @@ Keeps P5: only a walk that ended complete or with a gap covers; a hole stays unt
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 
+from fyke.ledgers.sqlite.cleaning import to_json
 from fyke.model import Coverage
 
 DAY_MS = 86_400_000
@@ -15,12 +17,31 @@ ANCHORS = """
 SELECT count(*) FROM (SELECT 1 FROM sighting WHERE listing_id = ? AND stretch_id IS NOT NULL LIMIT ?)
 """
 SHOWN = """
-SELECT listing_id, entries, newest_key, newest_at, oldest_key, oldest_at FROM pass WHERE id = ?
+SELECT listing_id, entries - refused, newest_key, newest_at, oldest_key, oldest_at FROM pass WHERE id = ?
 """
 TOP = """
 SELECT id, newest_key, newest_at, oldest_key, oldest_at FROM stretch WHERE listing_id = ? ORDER BY id DESC LIMIT 1
 """
 COVERED = "UPDATE sighting SET stretch_id = ? WHERE last_pass = ? AND stretch_id IS NULL"
+COVERED_BEFORE = """
+UPDATE sighting SET stretch_id = ?
+WHERE listing_id = ? AND key IN (SELECT key FROM shown_before WHERE pass_id = ?) AND stretch_id IS NULL
+"""
+# What the pages now show is about to get its last pass from them: it stays on record for the pass before, where that
+# may still cover.
+KEEP_SHOWN = """
+INSERT INTO shown_before(pass_id, key, item_id)
+SELECT p.id, g.key, g.item_id FROM json_each(?1) j
+CROSS JOIN sighting g ON g.listing_id = ?2 AND g.key = j.value
+CROSS JOIN pass p ON p.id = g.last_pass
+WHERE g.stretch_id IS NULL AND p.id != ?3 AND p.state IN ('running', 'suspicious')
+ON CONFLICT(pass_id, key) DO UPDATE SET item_id = excluded.item_id
+"""
+FORGET_SHOWN = "DELETE FROM shown_before WHERE pass_id = ?"
+READ_ANEW = """
+UPDATE {table} SET read_hash = '' WHERE {condition}
+  AND source_id IN (SELECT id FROM source WHERE scope IN (SELECT value FROM json_each(?)))
+"""
 HOLE = """
 INSERT INTO hole(listing_id, pass_id, newer_stretch_id, older_stretch_id, newer_key, newer_at, older_key, older_at,
   found_at, reason)
@@ -47,10 +68,10 @@ def cover(connection: sqlite3.Connection, pass_id: int, *, joined: bool, now: in
     """Let a pass cover what it has shown; its edges are in its row. `joined`: it met what was covered before.
 
     Joined to the newest stretch, or the first one; else a new stretch, and a hole between it and the one before. What
-    the pass has shown becomes anchors. A pass that has shown nothing covers nothing new.
+    the pass has shown becomes anchors. A pass that has shown no key covers nothing new.
     """
-    listing_id, entries, *edges = connection.execute(SHOWN, (pass_id,)).fetchone()
-    if not entries:
+    listing_id, keys, *edges = connection.execute(SHOWN, (pass_id,)).fetchone()
+    if not keys:
         return
     newest, oldest = _edge(*edges[:2], now=now), _edge(*edges[2:], now=now)
     top = connection.execute(TOP, (listing_id,)).fetchone()
@@ -65,6 +86,14 @@ def cover(connection: sqlite3.Connection, pass_id: int, *, joined: bool, now: in
             connection.execute(HOLE, values)
     connection.execute("UPDATE pass SET stretch_id = ? WHERE id = ?", (stretch, pass_id))
     connection.execute(COVERED, (stretch, pass_id))
+    connection.execute(COVERED_BEFORE, (stretch, listing_id, pass_id))
+
+
+def read_anew(connection: sqlite3.Connection, scopes: Iterable[str]) -> None:
+    """Something of these scopes waits to be listed again: no list of theirs may be answered "not modified"."""
+    asked = (to_json(sorted(set(scopes))),)
+    for table, condition in (("listing", "read_hash != ''"), ("pass", "state = 'running'")):
+        connection.execute(READ_ANEW.format(table=table, condition=condition), asked)
 
 
 def _edge(key: str | None, at: int | None, *, now: int) -> Edge:

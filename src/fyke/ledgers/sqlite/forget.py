@@ -13,6 +13,7 @@ from typing import Any
 from fyke.db.typed import quoted
 from fyke.errors import UsageError
 from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.coverage import read_anew
 from fyke.ledgers.sqlite.records import write_tally
 from fyke.model import ForgetFilter
 
@@ -71,6 +72,10 @@ def _forget(connection: sqlite3.Connection, values: dict[str, Any], *, remove: b
     if chosen:
         if remove:
             _count_out(connection)
+            connection.execute(f"DELETE FROM shown_before WHERE {BY_ITEM}")
+            read_anew(
+                connection, [scope for (scope,) in connection.execute("SELECT DISTINCT scope FROM temp.forgotten")]
+            )
         counts = {"sighting": _sightings(connection, chosen, remove=remove)}
         for name, condition in _parts(connection):
             counts[name] = _rows(connection, name, condition, remove=remove)

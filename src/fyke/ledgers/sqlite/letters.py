@@ -13,6 +13,7 @@ import msgspec
 
 from fyke.errors import UsageError
 from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.coverage import read_anew
 from fyke.ledgers.sqlite.records import write_tally
 from fyke.ledgers.sqlite.state import plain
 from fyke.model import DeadFilter, DeadLetter, Task, TaskKind
@@ -43,6 +44,9 @@ ORDER BY d.died_at DESC, d.id DESC LIMIT :limit
 BY_SOURCE = f"""
 SELECT i.source_id, count(*) FROM dead d JOIN item i ON i.id = d.item_id WHERE i.state = 'dead' AND {MATCH}
 GROUP BY i.source_id
+"""
+LISTED_ONLY = f"""
+SELECT DISTINCT i.scope FROM dead d JOIN item i ON i.id = d.item_id WHERE i.state = 'dead' AND i.lane = '' AND {MATCH}
 """
 REOPEN = f"""
 UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1, pending = lane != '',
@@ -86,6 +90,7 @@ class LetterStatements(Statements):
         def call(connection: sqlite3.Connection) -> tuple[int, list[Task]]:
             found = count(connection)
             chosen = connection.execute(f"{DEAD_ITEMS} ORDER BY d.item_id LIMIT {OFFER_LIMIT}", values).fetchall()
+            read_anew(connection, [scope for (scope,) in connection.execute(LISTED_ONLY, values)])
             # The letters last: the other statement finds its items by them.
             connection.execute(REOPEN, values)
             connection.execute(CLOSE, values | {"state": "open"})

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fyke.errors import UsageError
 from fyke.ledgers.sqlite.access import Statements
 from fyke.ledgers.sqlite.cleaning import to_json
+from fyke.ledgers.sqlite.coverage import KEEP_SHOWN
 from fyke.ledgers.sqlite.entries import KNOWN, Item, PageWork, Row, add_counts, prepare, take, write_work
 from fyke.ledgers.sqlite.records import SourceFacts, read_facts
 from fyke.ledgers.sqlite.runs import listing_number
@@ -76,9 +77,11 @@ def _write(
     seq, listing, source_id = found
     source = read_facts(connection, [source_id])[source_id]
     known = read_items(connection, source.scope, [row.key for row in rows])
-    work = PageWork(source, now, min(page.read_at, now), hand)
+    # What a person submits says less than any row of a list, whenever that was read.
+    work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
     take(work, rows, known, next_item(connection))
     write_work(connection, work)
+    connection.execute(KEEP_SHOWN, (to_json([row.key for row in rows]), listing, pass_id))
     connection.executemany(
         SIGHTING,
         [

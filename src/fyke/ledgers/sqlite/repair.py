@@ -13,6 +13,7 @@ from types import MappingProxyType
 import msgspec
 
 from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sqlite.coverage import read_anew
 from fyke.ledgers.sqlite.findings import Kind
 from fyke.ledgers.sqlite.letters import FRESH
 from fyke.ledgers.sqlite.records import Draft, write_drafts
@@ -106,10 +107,13 @@ def recount(connection: sqlite3.Connection) -> None:
 
 def _mend_all(connection: sqlite3.Connection, findings: Sequence[Finding], now: int) -> list[Finding]:
     # What concerns the frontier is the reconciler's: it stays mendable and not mended here.
-    return [
+    found = [
         _mend(connection, finding, now) if finding.mendable and finding.kind in MENDS else finding
         for finding in findings
     ]
+    # What has no page of its own comes back only with its list.
+    read_anew(connection, [finding.scope for finding in found if finding.mended and finding.key])
+    return found
 
 
 def _mend(connection: sqlite3.Connection, finding: Finding, now: int) -> Finding:

@@ -38,8 +38,10 @@ TASKS_OF_RUN = f"""
 SELECT p.id, p.lane, s.pool, s.priority, s.hash, p.attempts FROM pass p JOIN source s ON s.id = p.source_id
 WHERE p.run_id = ? AND p.state = 'running' AND {ACTIVE} ORDER BY p.id
 """
+GOING = "SELECT id FROM run WHERE source_id = ? AND state = 'running'"
 START = f"""
-UPDATE pass SET fence = fence + 1, worker = ?, started_at = coalesce(started_at, ?)
+UPDATE pass SET fence = fence + 1, worker = ?, started_at = coalesce(started_at, ?),
+  read_hash = (SELECT hash FROM source o WHERE o.id = pass.source_id)
 WHERE id = ? AND state = 'running' AND EXISTS (SELECT 1 FROM source s WHERE s.id = pass.source_id AND {ACTIVE})
 RETURNING fence, run_id, source_id, listing_id, started_at, attempts, soft_failures, checkpoint, checkpoint_at
 """
@@ -93,11 +95,13 @@ class RunStatements(Statements):
         return runs[0] if runs else None
 
     async def last_cron_slot(self, source_id: str) -> int | None:
+        now = self._clock.now()
+
         def call(connection: sqlite3.Connection) -> int | None:
             row = connection.execute(
                 "SELECT r.slot FROM run r JOIN source s ON s.id = r.source_id"
-                " WHERE s.name = ? AND r.started_by = 'cron' ORDER BY r.slot DESC LIMIT 1",
-                (source_id,),
+                " WHERE s.name = ? AND r.started_by = 'cron' AND r.slot <= ? ORDER BY r.slot DESC LIMIT 1",
+                (source_id, now),
             ).fetchone()
             return row[0] if row else None
 
@@ -177,6 +181,9 @@ def _open(connection: sqlite3.Connection, run: NewRun, now: int) -> OpenedRun:
         "SELECT paused_at, paused_reason, removed_at FROM source WHERE id = ?", (source,)
     ).fetchone()
     skipped = run.skipped or ("the source is removed" if removed else f"the source is paused: {why}" if paused else "")
+    going = connection.execute(GOING, (source,)).fetchone()
+    if going is not None and not skipped:
+        return OpenedRun(going[0], False, RunState.RUNNING, _tasks(connection, going[0]))
     state = RunState.SKIPPED if skipped else RunState.RUNNING
     found = connection.execute(
         "INSERT INTO run(source_id, slot, covers_from, started_by, state, reason, started_at, ended_at, limit_ms,"
@@ -208,9 +215,12 @@ def _start(connection: sqlite3.Connection, pass_id: int, worker: str, now: int) 
         return None
     fence, run_id, source, listing_id, started_at, attempts, soft_failures, checkpoint, checkpoint_at = row
     source_id, source_hash = connection.execute("SELECT name, hash FROM source WHERE id = ?", (source,)).fetchone()
-    name, inputs, etag, last_modified = connection.execute(
-        "SELECT name, inputs, etag, last_modified FROM listing WHERE id = ?", (listing_id,)
+    name, inputs, etag, last_modified, read_hash = connection.execute(
+        "SELECT name, inputs, etag, last_modified, read_hash FROM listing WHERE id = ?", (listing_id,)
     ).fetchone()
+    if read_hash != source_hash:
+        # "Not modified" would hide what these rules read out of the same page.
+        etag = last_modified = ""
     (deadline,) = connection.execute("SELECT deadline FROM run WHERE id = ?", (run_id,)).fetchone()
     accepted = connection.execute("SELECT fingerprint FROM accepted_refusal WHERE source_id = ?", (source,))
     return PassLease(

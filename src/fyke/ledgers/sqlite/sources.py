@@ -54,6 +54,10 @@ def number_of(connection: sqlite3.Connection, source_id: str) -> int:
     return int(row[0])
 
 
+# A clock that was ahead when the source came would stop its calendar until that time.
+CLAMP_APPLIED = "UPDATE source SET applied_at = ?1 WHERE applied_at > ?1"
+
+
 class SourceStatements(Statements):
     async def apply_source(self, source: ResolvedSource) -> str:
         now = self._clock.now()
@@ -67,6 +71,10 @@ class SourceStatements(Statements):
             )
             return [_source_row(row) for row in rows]
 
+        found, now = await self._read(call), self._clock.now()
+        if all(row.applied_at <= now for row in found):
+            return found
+        await self._write(lambda connection: connection.execute(CLAMP_APPLIED, (now,)).rowcount)
         return await self._read(call)
 
     async def pause_source(self, source_id: str, reason: str) -> bool:
@@ -135,8 +143,6 @@ def _apply(connection: sqlite3.Connection, source: ResolvedSource, now: int) -> 
     connection.execute(
         f"UPDATE source SET {change}, changed_at = ?, removed_at = NULL WHERE id = ?", (*values, now, number)
     )
-    # "Not modified" would hide what the new rules read out of the same page.
-    connection.execute("UPDATE listing SET etag = '', last_modified = '' WHERE source_id = ?", (number,))
     return "changed"
 
 

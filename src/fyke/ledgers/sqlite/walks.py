@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.coverage import cover
+from fyke.ledgers.sqlite.coverage import FORGET_SHOWN, cover
 from fyke.ledgers.sqlite.state import plain, write_events
 from fyke.model import Event, PassEnd, PassRow, PassState, RunRow, RunState
 
@@ -30,7 +30,7 @@ UPDATE pass SET state = :state, reason = :reason, note = :note, ended_at = :now,
   first_page_rows = :rows, newest_key = :newest_key, newest_at = :newest_at, oldest_key = :oldest_key,
   oldest_at = :oldest_at
 WHERE id = :pass AND state = 'running' AND (:fence IS NULL OR fence = :fence)
-RETURNING run_id, listing_id, pages
+RETURNING run_id, listing_id, pages, read_hash
 """
 STATES_OF_RUN = "SELECT state, reason FROM pass WHERE run_id = ? ORDER BY id"
 WORST = tuple(PassState)  # from best to worst
@@ -92,15 +92,17 @@ def finish_pass(connection: sqlite3.Connection, pass_id: int, fence: int | None,
     row = connection.execute(END_PASS, values).fetchone()
     if row is None:
         return False
-    run_id, listing_id, pages = row
+    run_id, listing_id, pages, read_hash = row
     name, listing, usual = connection.execute(
         "SELECT s.name, l.name, l.usual_rows FROM listing l JOIN source s ON s.id = l.source_id WHERE l.id = ?",
         (listing_id,),
     ).fetchone()
     if end.state in (PassState.COMPLETE, PassState.GAP):
         cover(connection, pass_id, joined=end.state is PassState.COMPLETE, now=now, reason=plain(end.reason))
+    if end.state is not PassState.SUSPICIOUS:
+        connection.execute(FORGET_SHOWN, (pass_id,))
     if end.state is PassState.COMPLETE:
-        _remember_page(connection, listing_id, end, pages)
+        _remember_page(connection, listing_id, end, pages, read_hash)
     if end.state in TOLD:
         write_events(connection, [_event(end, name, listing, usual, run_id, pass_id)], now)
     return True
@@ -127,11 +129,13 @@ def cut_run(connection: sqlite3.Connection, run_id: int, reason: str, now: int) 
     return end_run(connection, run_id, now) is not None
 
 
-def _remember_page(connection: sqlite3.Connection, listing_id: int, end: PassEnd, pages: int) -> None:
+def _remember_page(connection: sqlite3.Connection, listing_id: int, end: PassEnd, pages: int, read_hash: str) -> None:
     # No page was read where the site answered "not modified": what was kept before still holds.
     if pages or end.etag or end.last_modified:
+        # They stand for what this reading made of the page: other rules may make more of the same bytes.
         connection.execute(
-            "UPDATE listing SET etag = ?, last_modified = ? WHERE id = ?", (end.etag, end.last_modified, listing_id)
+            "UPDATE listing SET etag = ?, last_modified = ?, read_hash = ? WHERE id = ?",
+            (end.etag, end.last_modified, read_hash, listing_id),
         )
     if end.first_page_rows:
         connection.execute("UPDATE listing SET usual_rows = ? WHERE id = ?", (end.first_page_rows, listing_id))

@@ -75,6 +75,7 @@ def sources() -> None:
         whole("usual_rows", default="0"),
         text("etag", default="''"),
         text("last_modified", default="''"),
+        text("read_hash", default="''"),
         whole("created_at"),
         sa.UniqueConstraint("source_id", "name"),
     )
@@ -107,6 +108,7 @@ def walks() -> None:
         sa.UniqueConstraint("source_id", "slot"),
     )
     index("run_running", "run", ["deadline"], where="state = 'running'")
+    index("run_one", "run", ["source_id"], where="state = 'running'", unique=True)
     make(
         "pass",
         whole("id", key=True),
@@ -122,6 +124,7 @@ def walks() -> None:
         whole("opened_at"),
         whole("due_at"),
         whole("started_at", nullable=True),
+        text("read_hash", default="''"),
         whole("ended_at", nullable=True),
         blob("checkpoint", nullable=True),
         whole("checkpoint_at", default="0"),
@@ -252,6 +255,8 @@ def sightings() -> None:
         rowid=False,
     )
     index("sighting_loose", "sighting", ["last_pass"], where="stretch_id IS NULL")
+    make("shown_before", whole("pass_id", key=True), text("key", key=True), whole("item_id"), rowid=False)
+    index("shown_before_item", "shown_before", ["item_id"])
     make(
         "refused",
         whole("id", key=True),
@@ -362,16 +367,8 @@ def state() -> None:
     make(
         "tally",
         whole("source_id", key=True),
-        whole("entries", default="0"),
-        whole("new", default="0"),
-        whole("known", default="0"),
-        whole("refused", default="0"),
-        whole("listed", default="0"),
-        whole("open", default="0"),
-        whole("stored", default="0"),
-        whole("dead", default="0"),
-        whole("ignored", default="0"),
-        whole("versions", default="0"),
+        *(whole(name, default="0") for name in ("entries", "new", "known", "refused")),
+        *(whole(name, default="0") for name in ("listed", "open", "stored", "dead", "ignored", "versions")),
     )
     make(
         "event",
