@@ -39,7 +39,7 @@ from tests.crash.virtual import TimedDatabase, VirtualClock
 
 LANE = HOST.removeprefix("http://")
 LEASE_MS = 9_000
-LIMITS = Limits(attempts=3, attempt_delays=(2_000, 4_000), backoff_base=1_000, hold_first=10_000)
+LIMITS = Limits(attempts=3, attempt_delays=(8_000, 16_000), backoff_base=1_000, hold_first=10_000)
 
 
 class Fault(StrEnum):
