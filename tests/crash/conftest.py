@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from fyke.db import sqlite as db
+from fyke.pipeline import once
 from tests.crash.virtual import run_virtual
 from tests.crash.world import prepare
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # In virtual time a look costs as much as anything else.
+    monkeypatch.setattr(once, "LOOK_S", 1.0)
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
