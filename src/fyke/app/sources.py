@@ -39,7 +39,7 @@ async def configure_lanes(stores: Stores) -> None:
     """Give every lane the strictest policy of all active sources that name it; settings say otherwise where a person
     did.
     """
-    from fyke.fetchers.robots import crawl_delay
+    from fyke.fetchers.robots import robots_delay
 
     rows = [row for row in await stores.ledger.sources() if row.paused_at is None]
     named = strictest(policy for row in rows for policy in row.source.lanes if policy.lane != "*")
@@ -55,7 +55,7 @@ async def configure_lanes(stores: Stores) -> None:
     merged = {policy.lane: policy for policy in named} | set_here
     for row in await stores.ledger.lanes():
         # What robots.txt asked before holds from the first request on, not only when a worker reads it again.
-        delay = crawl_delay(row.robots_text)
+        delay = robots_delay(row.robots_text)
         if delay:
             merged[row.lane] = with_robots_delay(merged.get(row.lane) or LanePolicy(row.lane, gap=0, jitter=0), delay)
     await stores.frontier.configure(list(merged.values()))

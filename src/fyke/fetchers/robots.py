@@ -52,7 +52,7 @@ class _Answer:
         self.delay = _delay(self.rules) if self.rules else None
 
 
-def crawl_delay(text: str | None) -> int | None:
+def robots_delay(text: str | None) -> int | None:
     """The delay in ms that a kept robots.txt asks of us, if any."""
     return _Answer(0, text).delay if text else None
 
