@@ -91,7 +91,8 @@ def test_a_merged_policy_is_no_stricter_than_needed() -> None:
 
 def test_the_robots_delay_makes_a_lane_slower_and_never_faster() -> None:
     policy = LanePolicy("a", 1_200, 400, 2)
-    assert with_robots_delay(policy, 5_000) == LanePolicy("a", 5_000, 400, 2)
+    assert with_robots_delay(policy, 5_000) == LanePolicy("a", 5_000, 0, 2)
+    assert with_robots_delay(LanePolicy("a", 6_000, 4_000, 2), 5_000) == LanePolicy("a", 6_000, 1_000, 2)
     assert with_robots_delay(policy, 500) == policy
     assert with_robots_delay(policy, None) == policy
     assert with_robots_delay(policy, 10**15).gap == LONGEST_GAP

@@ -33,7 +33,7 @@ class Child:
     ) -> None:
         self.index, self._command, self._clock, self._on_death = index, command, clock, on_death
         self._process: asyncio.subprocess.Process | None = None
-        self._stopping = asyncio.Event()
+        self._stopping, self._grace_s = asyncio.Event(), 0.0
         self.restarts = 0
 
     @property
@@ -50,8 +50,8 @@ class Child:
                 *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
             )
             if self._stopping.is_set():
-                # `stop` came while the process was being made and found none: it is told here.
-                self._close_pipe()
+                # `stop` came while the process was being made and found none: it is ended here.
+                await self._end(self._process)
             code = await self._process.wait()
             if self._stopping.is_set():
                 return
@@ -65,22 +65,21 @@ class Child:
 
     async def stop(self, grace_s: float) -> None:
         """Close its pipe and wait; after the grace time it is killed."""
+        self._grace_s = grace_s
         self._stopping.set()
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        self._close_pipe()
+        if self._process is not None and self._process.returncode is None:
+            await self._end(self._process)
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        """The child takes a closed pipe for the end of its supervisor: it finishes, gives back the rest and ends."""
+        if process.stdin is not None:
+            process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), grace_s)
+            await asyncio.wait_for(process.wait(), self._grace_s)
         except TimeoutError:
             log.warning("worker %d did not end within its grace time and is killed", self.index)
             self.kill()
             await process.wait()
-
-    def _close_pipe(self) -> None:
-        """The child takes this for the end of its supervisor: it finishes, gives back the rest and ends."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
 
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

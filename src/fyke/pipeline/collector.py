@@ -14,12 +14,16 @@ from fyke.ports import Source
 
 
 class Visited(Struct):
-    """A visit that ended: what the ledger is to write, and what follows for the frontier."""
+    """A visit that ended: what the ledger is to write, and what follows for the frontier.
+
+    `lane`: of the host that gave the last answer; `good`: of those whose answers were what the source expects.
+    """
 
     delivery: Delivery
     result: Result
     effect: Effect
     lane: str
+    good: frozenset[str] = frozenset()
 
 
 class Collector:
@@ -48,6 +52,7 @@ class Collector:
                 if page.outcome is not Outcome.OK:
                     filled = dict.fromkeys(page.missing, False)
                     return self._failed(delivery, due, requests, page.outcome, page.reason, None, proof, filled)
+                requests.good.add(requests.lane)
                 fields |= page.fields
         except FetchFailed as error:
             proof |= error.evidence
@@ -71,7 +76,7 @@ class Collector:
         result = self._result(due, Outcome.OK, ItemState.STORED, requests.starts, requests.started_at)
         result.record, result.record_hash, result.filled = record, record_hash, filled
         result.entry_hash, result.evidence = due.entry_hash, proof
-        return Visited(delivery, result, Effect(ItemState.STORED), requests.lane)
+        return Visited(delivery, result, Effect(ItemState.STORED), requests.lane, frozenset(requests.good))
 
     def _failed(
         self,
@@ -85,7 +90,7 @@ class Collector:
         filled: dict[str, bool] | None = None,
     ) -> Visited:
         started_at = requests.started_at or self._sender.clock.now()
-        return self.ended(
+        visited = self.ended(
             delivery,
             due,
             outcome,
@@ -97,6 +102,8 @@ class Collector:
             filled=filled,
             lane=requests.lane,
         )
+        visited.good = frozenset(requests.good)
+        return visited
 
     def ended(
         self,

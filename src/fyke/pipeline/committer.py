@@ -143,7 +143,7 @@ class Committer:
         for lane in told:
             self._good.pop(lane, None)
         now = self._clock.monotonic()
-        for lane in {visited.lane for visited, _ in batch if visited.result.outcome is Outcome.OK} - told:
+        for lane in {lane for visited, _ in batch for lane in visited.good} - told:
             if now - self._good.get(lane, -GOOD_FOR_S) < GOOD_FOR_S:
                 continue
             try:

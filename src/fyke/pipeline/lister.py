@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from hashlib import blake2b
 from random import Random
 from typing import Any
@@ -27,11 +28,13 @@ from fyke.model import (
     Request,
     Response,
     Retry,
+    Standing,
 )
 from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
 from fyke.pipeline.shelf import SourceShelf
 from fyke.policy.coverage import (
+    NOBODY_KNOWS,
     Move,
     Rules,
     Step,
@@ -224,7 +227,7 @@ class _Walker:
         self._starts, self._made = delivery.starts, 0
         self._walk, self._cursor, self._reread = self._resume()
         self._etag, self._modified = "", ""
-        self._kept_at, self._kept_new = -KEEP_EVERY_S, 0
+        self._kept_at = -KEEP_EVERY_S
         self._rounds = _Rounds()
 
     def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
@@ -300,7 +303,7 @@ class _Walker:
             return same, response
         page = self._source.read_page(self._lease.listing, response, self._cursor)
         if page.outcome is not Outcome.OK:
-            raise FetchFailed(page.outcome, page.reason, evidence={"url": response.url, "status": response.status})
+            raise self._requests.failed(page.outcome, page.reason, {"url": response.url, "status": response.status})
         return page, response
 
     def _conditional(self, request: Request) -> Request:
@@ -332,7 +335,7 @@ class _Walker:
             read_at=response.started_at,
             entries=page.entries,
             refused=page.refused,
-            checkpoint=self._checkpoint(move, page),
+            checkpoint=self._checkpoint(move, page, news=look > 0 and _any_new(page, standing)),
         )
         result = await self._ledger.page(lease.pass_id, lease.fence, commit)
         if not result.accepted:
@@ -356,14 +359,15 @@ class _Walker:
                 log.warning("offer failed, the reconciler will make it good: %s", error)
         return move
 
-    def _checkpoint(self, move: Move, page: ListPage) -> bytes:
-        """The state of the walk; of a long walk only every 2 s, for it names every row that was shown."""
+    def _checkpoint(self, move: Move, page: ListPage, *, news: bool) -> bytes:
+        """The state of the walk; of a long walk only every 2 s, for it names every row that was shown.
+
+        `news`: a look found a row that nobody knew. It is known once it is written: only the state still tells of it.
+        """
         walk, now = self._walk, self._sender.clock.monotonic()
-        # What a look found new is known once it is written: only the state still tells that rows have moved.
-        quiet = walk.new == self._kept_new
-        if quiet and len(walk.trail) + len(walk.before) > SMALL_TRAIL and now - self._kept_at < KEEP_EVERY_S:
+        long = len(walk.trail) + len(walk.before) > SMALL_TRAIL
+        if long and not news and now - self._kept_at < KEEP_EVERY_S:
             return b""
-        self._kept_new = walk.new
         if self._made == self._starts:
             # After a death the first new page is kept at once, so that quick deaths are not taken for one page's fault.
             self._kept_at = now
@@ -372,6 +376,10 @@ class _Walker:
 
     def _with_validators(self, end: PassEnd) -> PassEnd:
         return msgspec.structs.replace(end, etag=self._etag, last_modified=self._modified)
+
+
+def _any_new(page: ListPage, standing: Mapping[str, Standing]) -> bool:
+    return any(not standing.get(entry.key, NOBODY_KNOWS).known for entry in page.entries)
 
 
 def rules_of(source: Source, lease: PassLease) -> Rules:

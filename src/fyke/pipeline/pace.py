@@ -32,7 +32,8 @@ class Pace:
 
     async def slow_down(self, lane: str, delay_ms: int, own: LanePolicy) -> None:
         """A robots.txt crawl delay can only make a lane slower."""
-        if delay_ms > own.gap:
+        gap, jitter = (self._set_by_hand[lane], 0) if lane in self._set_by_hand else (own.gap, own.jitter)
+        if delay_ms > gap - jitter:
             await self._assert([LanePolicy(lane, gap=delay_ms, jitter=0, concurrency=own.concurrency)])
 
     def patience(self, lane: str) -> int:

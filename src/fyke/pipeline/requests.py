@@ -82,6 +82,8 @@ class TaskRequests:
         self.started_at = 0
         self.lane = delivery.task.lane
         """Of the host that gave the last answer."""
+        self.good: set[str] = set()
+        """The lanes of answers that were what the source expects."""
 
     async def send(self, request: Request) -> Response:
         """Send one request and return its usable answer.
@@ -104,6 +106,12 @@ class TaskRequests:
             raise
         self.lane = lane_of(response.url)
         return response
+
+    def failed(self, outcome: Outcome, reason: str, evidence: dict[str, object]) -> FetchFailed:
+        """The last answer was no success after all, by what its page says."""
+        error = FetchFailed(outcome, reason, evidence=evidence)
+        error.lane = self.lane
+        return error
 
     async def _begin(self, url: str) -> None:
         await self._gate.ready(url)

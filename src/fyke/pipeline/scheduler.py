@@ -57,15 +57,19 @@ class Scheduler:
         except TransientError:
             raise
         except Exception as error:
-            log.exception("source %s could not be scheduled", row.source.id)
-            await self._unscheduled(row, f"{type(error).__name__}: {error}", now)
+            # Whatever a source's own code raises: the other sources have their slots, too.
+            if await self._unscheduled(row, f"{type(error).__name__}: {error}", now):
+                log.exception("source %s could not be scheduled", row.source.id)
             return LONGEST_SLEEP_MS
 
-    async def _unscheduled(self, row: SourceRow, reason: str, now: int) -> None:
-        if self._unreadable.get(row.source.id) != row.source.hash:
-            self._unreadable[row.source.id] = row.source.hash
-            text = f"source {row.source.id} cannot be used here: {reason}"
-            await self._ledger.add_events([Event("missed", text, source_id=row.source.id, at=now)])
+    async def _unscheduled(self, row: SourceRow, reason: str, now: int) -> bool:
+        """Tell it once for each text of a source; whether this was the time."""
+        if self._unreadable.get(row.source.id) == row.source.hash:
+            return False
+        self._unreadable[row.source.id] = row.source.hash
+        text = f"source {row.source.id} cannot be used here: {reason}"
+        await self._ledger.add_events([Event("missed", text, source_id=row.source.id, at=now)])
+        return True
 
     async def _readable(self, row: SourceRow, now: int) -> Source | None:
         """A source whose text cannot be compiled here is told once, and the others go on."""

@@ -23,9 +23,10 @@ class Watch:
         """True when a stall is found anew: the caller restarts the workers."""
         stats = await self._frontier.stats()
         now = await self._ledger.now()
-        # A lane with tasks in hand is being worked on: leases that nobody renews are the reaper's.
-        could_go = any(
-            lane.ready and not lane.leased and max(lane.next_at, lane.hold_until) <= now for lane in stats.lanes
+        # What is in hand is being worked on, and may take all slots or a lane's only place for long: leases that nobody
+        # renews are the reaper's.
+        could_go = not stats.leased and any(
+            lane.ready and max(lane.next_at, lane.hold_until) <= now for lane in stats.lanes
         )
         moved = stats.last_lease_at != self._last_lease
         self._last_lease = stats.last_lease_at

@@ -84,7 +84,7 @@ def strictest(policies: Iterable[LanePolicy]) -> list[LanePolicy]:
 
 
 def with_robots_delay(policy: LanePolicy, delay_ms: int | None) -> LanePolicy:
-    """The policy with the host's Crawl-delay, which can only make it slower."""
-    if not delay_ms or delay_ms <= policy.gap:
+    """The policy with the host's Crawl-delay, which can only make it slower: no gap is shorter, jitter or not."""
+    if not delay_ms or delay_ms <= least_gap(policy):
         return policy
-    return sane(replace(policy, gap=delay_ms))
+    return strictest([policy, replace(policy, gap=delay_ms, jitter=0)])[0]
