@@ -278,6 +278,9 @@ HOT = {
     "expired": sql.EXPIRED,
     "expired permits": sql.EXPIRED_PERMITS,
     "end permits": sql.DROP_PERMITS,
+    "keep places": sql.KEEP_PLACES,
+    "expired places": sql.EXPIRED_PLACES,
+    "end places": sql.END_PLACES,
     "put back": sql.PUT_BACK,
     "keys": sql.KEYS,
     "known": sql.KNOWN,
@@ -292,7 +295,7 @@ def test_no_hot_statement_reads_a_whole_table(filled: sqlite3.Connection, name: 
     if ":" in text:
         values = dict.fromkeys(re.findall(r":(\w+)", text), 0)
     plan = [row[3] for row in filled.execute(f"EXPLAIN QUERY PLAN {text}", values)]
-    whole = [step for step in plan if re.match(r"SCAN (task|task_lane|task_permit|t|p|l)\b", step)]
+    whole = [step for step in plan if re.match(r"SCAN (task|task_lane|task_permit|task_place|t|p|l)\b", step)]
     # A partial index of one state, read from its first entry, is no scan of the table.
     allowed = [step for step in whole if re.search(r"USING (COVERING )?INDEX task_(delayed|leased)", step)]
     assert whole == allowed, plan

@@ -20,6 +20,7 @@ COUNTED = """
       OR l.delayed <> (SELECT count(*) FROM task WHERE lane_id = l.id AND state = 1)
       OR l.leased <> (SELECT count(*) FROM task WHERE lane_id = l.id AND state = 2)
       OR l.permits <> (SELECT count(*) FROM task_permit WHERE lane_id = l.id)
+        + (SELECT count(*) FROM task_place WHERE lane_id = l.id)
       OR l.start_at > l.next_at
 """
 # A class that is too good is corrected by the next lease; one that is too bad would hide a better task.

@@ -352,8 +352,8 @@ def life(random: Random) -> tuple[Site, Rules, int, list[Action]]:
         max_pages=random.randint(4, 16),
     )
     site = Site(random.randint(1, 5), random.choice(ENDS), random.random() < 0.3, random.random() < 0.8)
-    moves = random.random() * 4, random.random() * 6, random.random(), random.random(), 0.1, random.choice((0, 0, 0.05))
-    moves = *moves, random.choice((0, 0.2))
+    adds, removes, rare = random.random() * 4, random.random() * 6, random.choice((0, 0, 0.05))
+    moves = adds, removes, random.random(), random.random(), 0.1, rare, random.choice((0, 0.2))
     faults = random.choice((0, 0.5)), 0.3, 0.5, 0.5, 0.5, 0.3, 0.1
     weights = random.choice((2, 6, 12)), *moves, *faults
     names = random.choices(NAMES, weights, k=random.randint(0, 120))

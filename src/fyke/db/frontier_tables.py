@@ -72,6 +72,18 @@ STATEMENTS = (
       PRIMARY KEY(key, lane_id)
     ) STRICT, WITHOUT ROWID
     """,
+    # A lease whose task was replaced or dropped: its request is in flight, so it keeps its places until `at`.
+    """
+    CREATE TABLE IF NOT EXISTS task_place(
+      key TEXT NOT NULL,
+      token INTEGER NOT NULL,
+      lane_id INTEGER NOT NULL,
+      at INTEGER NOT NULL,
+      length INTEGER NOT NULL,
+      PRIMARY KEY(key, token, lane_id)
+    ) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX IF NOT EXISTS task_place_end ON task_place(at)",
     """
     CREATE TABLE IF NOT EXISTS task_meta(
       id INTEGER PRIMARY KEY CHECK(id = 1),

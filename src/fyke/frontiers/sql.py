@@ -96,11 +96,11 @@ class SqlFrontier:
     def _next_due(self, connection: sqlite3.Connection, pool: str) -> int:
         """Milliseconds until something may be due, at most a second; 0 where something is."""
         now = self._clock.now()
-        high, *times, lease_end, permits = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
-        if self._watch.step or now < high - lanes.SMALL_STEP_MS or (permits and not self._watch.paused):
+        high, *times, expired = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
+        if self._watch.step or now < high - lanes.SMALL_STEP_MS or (expired and not self._watch.paused):
             return 0
         # A lease that has run out is the reaper's affair: no reason to look again and again.
-        waits = [at - now for at in (*times, lease_end) if at is not None]
+        waits = [at - now for at in times if at is not None]
         return max(0, min(WAIT_LIMIT_MS, *waits)) if waits else WAIT_LIMIT_MS
 
     def _drop_expired_permits(self, connection: sqlite3.Connection, now: int) -> None:
@@ -221,7 +221,7 @@ class SqlFrontier:
         def empty(connection: sqlite3.Connection, now: int) -> bool:
             if _belongs(connection, ledger_id, epoch):
                 return False
-            for statement in (sql.EMPTY_TASKS, sql.EMPTY_PERMITS):
+            for statement in (sql.EMPTY_TASKS, sql.EMPTY_PERMITS, sql.EMPTY_PLACES):
                 connection.execute(statement)
             connection.execute(sql.EMPTY_LANES, {"now": now})
             connection.execute(sql.SET_IDENTITY, (ledger_id, epoch))

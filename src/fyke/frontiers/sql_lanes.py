@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fyke.frontiers import sql_statements as sql
-from fyke.frontiers.sql_places import lane_ids, owned
+from fyke.frontiers.sql_places import clamp_leases, lane_ids, owned
 from fyke.model import Delivery, LanePolicy, Started, Task, TaskKind
 from fyke.policy.politeness import drawn_gap, strictest
 
@@ -150,7 +150,7 @@ def settle(connection: sqlite3.Connection, now: int, step: int) -> None:
     # The highest time written is kept, so that a step back is found by a process that starts after it, too.
     if step < 0 or now < high - SMALL_STEP_MS:
         connection.execute(sql.CLAMP_DELAYED, {"now": now})
-        connection.execute(sql.CLAMP_LEASES, {"now": now})
+        clamp_leases(connection, now)
         connection.execute(sql.CLAMP_LANES, {"now": now})
         connection.execute(sql.SET_CLOCK_HIGH, (now,))
     elif now > high + SMALL_STEP_MS:

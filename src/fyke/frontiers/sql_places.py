@@ -49,6 +49,9 @@ class LaneMoves:
     def delay(self, lane_id: int) -> None:
         self._lane(lane_id)["delayed"] += 1
 
+    def keep_place(self, lane_id: int) -> None:
+        self._lane(lane_id)["permits"] += 1
+
     def end_permit(self, lane_id: int) -> None:
         self._lane(lane_id)["permits"] -= 1
 
@@ -60,6 +63,12 @@ class LaneMoves:
 def end_permits(connection: sqlite3.Connection, keys: Iterable[str], moves: LaneMoves) -> None:
     for (lane_id,) in connection.execute(sql.DROP_PERMITS, (json.dumps(list(keys)),)).fetchall():
         moves.end_permit(lane_id)
+
+
+def keep_places(connection: sqlite3.Connection, seqs: Sequence[int], moves: LaneMoves) -> None:
+    """Those of these tasks that are leased are taken from their holders: what these have in flight keeps its places."""
+    for (lane_id,) in connection.execute(sql.KEEP_PLACES, {"seqs": json.dumps(seqs)}).fetchall():
+        moves.keep_place(lane_id)
 
 
 def lane_ids(connection: sqlite3.Connection, names: set[str]) -> dict[str, int]:
@@ -124,6 +133,7 @@ def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> in
     if not wanted:
         return 0
     if replaced:
+        keep_places(connection, replaced, moves)
         connection.execute(sql.REMOVE, (json.dumps(replaced),))
         end_permits(connection, known & wanted.keys(), moves)
     lanes = lane_ids(connection, {task.lane for task in wanted.values()})
@@ -142,15 +152,21 @@ def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> in
     return len(wanted.keys() - known)
 
 
-def give_back(connection: sqlite3.Connection, live: Iterable[Owned], moves: LaneMoves) -> None:
-    """What every end of a lease does: the lane's place and the task's permits come free."""
-    keys = []
-    for task in live:
-        keys.append(task.key)
+def give_back(
+    connection: sqlite3.Connection,
+    deliveries: Iterable[Delivery],
+    live: dict[tuple[str, int], Owned],
+    moves: LaneMoves,
+) -> None:
+    """What every end of a lease does: its place and its permits come free, also where the task was taken from it."""
+    for task in live.values():
         moves.leave(task.lane_id, task.pool, LEASED)
-    if keys:
-        end_permits(connection, keys, moves)
-        moves.write(connection)
+    if live:
+        end_permits(connection, [task.key for task in live.values()], moves)
+    for mark in {(one.task.key, one.token) for one in deliveries} - live.keys():
+        for (lane_id,) in connection.execute(sql.END_PLACES, mark).fetchall():
+            moves.end_permit(lane_id)
+    moves.write(connection)
 
 
 def finish(connection: sqlite3.Connection, deliveries: Sequence[Delivery], counter: str) -> list[bool]:
@@ -158,8 +174,8 @@ def finish(connection: sqlite3.Connection, deliveries: Sequence[Delivery], count
     live = owned(connection, deliveries)
     if live:
         connection.execute(sql.REMOVE, (json.dumps([task.seq for task in live.values()]),))
-        give_back(connection, live.values(), LaneMoves())
         connection.execute(f"UPDATE task_meta SET {counter} = {counter} + ?", (len(live),))
+    give_back(connection, deliveries, live, LaneMoves())
     return taken(live, deliveries)
 
 
@@ -173,7 +189,7 @@ def retry(connection: sqlite3.Connection, now: int, retries: Sequence[Retry]) ->
             rows[task.seq] = (now + delay, delay, one.reason, one.counted, task.seq)
             moves.delay(task.lane_id)
     connection.executemany(sql.RETRY, rows.values())
-    give_back(connection, live.values(), moves)
+    give_back(connection, deliveries, live, moves)
     return taken(live, deliveries)
 
 
@@ -182,7 +198,7 @@ def release(connection: sqlite3.Connection, now: int, deliveries: Sequence[Deliv
     connection.executemany(sql.RELEASE, [(now, task.seq) for task in live.values()])
     for task in live.values():
         moves.enter(task.lane_id, task.pool, task.priority)
-    give_back(connection, live.values(), moves)
+    give_back(connection, deliveries, live, moves)
     return taken(live, deliveries)
 
 
@@ -200,6 +216,7 @@ def drop(connection: sqlite3.Connection, keys: Sequence[tuple[str, int]]) -> int
             rows.append(seq)
             ended.append(key)
             moves.leave(lane_id, pool, state)
+    keep_places(connection, rows, moves)
     connection.execute(sql.REMOVE, (json.dumps(rows),))
     end_permits(connection, ended, moves)
     moves.write(connection)
@@ -216,16 +233,23 @@ def promote(connection: sqlite3.Connection, now: int, limit: int) -> None:
 
 
 def drop_expired_permits(connection: sqlite3.Connection, now: int) -> None:
-    """A permit ends with its lease, though its task waits for the reaper."""
-    expired = connection.execute(sql.EXPIRED_PERMITS, (now,)).fetchall()
-    if expired:
-        moves = LaneMoves()
+    """A permit ends with its lease, though its task waits for the reaper; so does a place that outlived its task."""
+    moves = LaneMoves()
+    if expired := connection.execute(sql.EXPIRED_PERMITS, (now,)).fetchall():
         end_permits(connection, {key for key, _ in expired}, moves)
-        moves.write(connection)
+    for (lane_id,) in connection.execute(sql.EXPIRED_PLACES, (now,)).fetchall():
+        moves.end_permit(lane_id)
+    moves.write(connection)
+
+
+def clamp_leases(connection: sqlite3.Connection, now: int) -> None:
+    """What ends later than now + twice its length was granted by a clock that was ahead."""
+    connection.execute(sql.CLAMP_LEASES, {"now": now})
+    connection.execute(sql.CLAMP_PLACES, {"now": now})
 
 
 def reap(connection: sqlite3.Connection, now: int, limit: int) -> list[Reaped]:
-    connection.execute(sql.CLAMP_LEASES, {"now": now})
+    clamp_leases(connection, now)
     moves, reaped, rows = LaneMoves(), [], []
     names = {}
     for row in connection.execute(sql.EXPIRED, (now, limit)).fetchall():

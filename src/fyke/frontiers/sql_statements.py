@@ -7,7 +7,8 @@ PRIORITIES = (0, 1, 2)
 
 # lease
 
-# What a lease of the pool waits for: clock_high, first due time by class, delayed task, lease end, expired permit.
+# What a lease of the pool waits for: clock_high, first due time by class, delayed task, end of a lease or of a place
+# that outlived its task, expired permit or place.
 NEXT_DUE = {
     pool: f"""
     SELECT (SELECT clock_high FROM task_meta),
@@ -16,7 +17,9 @@ NEXT_DUE = {
       (SELECT due_{pool} FROM task_lane WHERE best_{pool} = 2 AND due_{pool} IS NOT NULL ORDER BY due_{pool} LIMIT 1),
       (SELECT at FROM task WHERE state = 1 ORDER BY at LIMIT 1),
       (SELECT at FROM task WHERE state = 2 AND at > :now ORDER BY at LIMIT 1),
+      (SELECT at FROM task_place WHERE at > :now ORDER BY at LIMIT 1),
       EXISTS (SELECT 1 FROM task t CROSS JOIN task_permit p WHERE t.state = 2 AND t.at <= :now AND p.key = t.key)
+        OR EXISTS (SELECT 1 FROM task_place WHERE at <= :now)
     """
     for pool in POOLS
 }
@@ -70,6 +73,8 @@ RELEASE = """
     UPDATE task SET state = 0, at = ?, length = 0, token = 0, worker = '', starts = starts - (begun > 0), begun = 0
     WHERE seq = ?
 """
+EXPIRED_PLACES = "DELETE FROM task_place WHERE at <= ? RETURNING lane_id"
+END_PLACES = "DELETE FROM task_place WHERE key = ? AND token = ? RETURNING lane_id"
 DROP_PERMITS = "DELETE FROM task_permit WHERE key IN (SELECT value FROM json_each(?)) RETURNING lane_id"
 
 # offer
@@ -81,6 +86,16 @@ LIVE = """
 INSERT = """
     INSERT INTO task(key, kind, ref, generation, lane_id, pool, priority, source_hash, starts, at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# Of tasks that are about to go: their own place and that of each permit.
+KEEP_PLACES = """
+    INSERT INTO task_place(key, token, lane_id, at, length)
+    SELECT t.key, t.token, t.lane_id, t.at, t.length FROM json_each(:seqs) j CROSS JOIN task t ON t.seq = j.value
+    WHERE t.state = 2
+    UNION ALL
+    SELECT t.key, t.token, p.lane_id, t.at, t.length FROM json_each(:seqs) j CROSS JOIN task t ON t.seq = j.value
+    CROSS JOIN task_permit p ON p.key = t.key WHERE t.state = 2
+    RETURNING lane_id
 """
 LANE_IDS = "SELECT name, id FROM task_lane WHERE name IN (SELECT value FROM json_each(?))"
 LANE_INSERT = "INSERT INTO task_lane(name, gap, jitter, concurrency) VALUES (?, ?, ?, ?)"
@@ -102,6 +117,7 @@ REAP_NEEDED = """
       EXISTS (SELECT 1 FROM task WHERE state = 2 AND at > :now + 2 * length)
 """
 CLAMP_LEASES = "UPDATE task SET at = :now + length WHERE state = 2 AND at > :now + 2 * length"
+CLAMP_PLACES = "UPDATE task_place SET at = :now + length WHERE at > :now + 2 * length"
 EXPIRED = """
     SELECT seq, kind, ref, generation, lane_id, pool, priority, source_hash, starts, begun, worker
     FROM task WHERE state = 2 AND at <= ? ORDER BY at LIMIT ?
@@ -113,7 +129,8 @@ PUT_BACK = """
 DRIFTED = """
     SELECT l.id, l.name, coalesce(t.n, 0), coalesce(p.n, 0) FROM task_lane l
     LEFT JOIN (SELECT lane_id, count(*) AS n FROM task WHERE state = 2 GROUP BY lane_id) t ON t.lane_id = l.id
-    LEFT JOIN (SELECT lane_id, count(*) AS n FROM task_permit GROUP BY lane_id) p ON p.lane_id = l.id
+    LEFT JOIN (SELECT lane_id, count(*) AS n FROM (SELECT lane_id FROM task_permit UNION ALL
+      SELECT lane_id FROM task_place) GROUP BY lane_id) p ON p.lane_id = l.id
     WHERE l.leased <> coalesce(t.n, 0) OR l.permits <> coalesce(p.n, 0)
 """
 MEND = "UPDATE task_lane SET leased = ?, permits = ? WHERE id = ?"
@@ -200,6 +217,7 @@ IDENTITY = "SELECT ledger_id, epoch FROM task_meta"
 SET_IDENTITY = "UPDATE task_meta SET ledger_id = ?, epoch = ?"
 EMPTY_TASKS = "DELETE FROM task"
 EMPTY_PERMITS = "DELETE FROM task_permit"
+EMPTY_PLACES = "DELETE FROM task_place"
 EMPTY_LANES = """
     UPDATE task_lane SET ready_text = 0, ready_render = 0, delayed = 0, leased = 0, permits = 0,
       next_at = max(next_at, :now + gap + jitter), start_at = max(start_at, :now + gap + jitter)

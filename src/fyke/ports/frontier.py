@@ -37,7 +37,8 @@ class Frontier(Protocol):
 
         A live task is never queued twice: the same key at the same or a lower generation changes nothing, whatever its
         state. A higher generation replaces the live task (ready at once) and voids its tokens. A new task takes
-        `task.starts` as its costing starts.
+        `task.starts` as its costing starts. A lease that is voided keeps its places, for its request is in flight,
+        until its deadline or until its holder acks, retries, releases or buries it (which answers False).
         """
         ...
 
@@ -131,7 +132,7 @@ class Frontier(Protocol):
 
     async def drop(self, keys: Sequence[tuple[str, int]]) -> int:
         """Remove live tasks (key, generation) that the ledger does not want any more, whatever their state; tokens
-        are void.
+        are void, and what is in flight keeps its places as with `offer`.
 
         A task whose generation is another one meanwhile stays.
         """

@@ -130,6 +130,19 @@ class ClockContract:
         second = await take_one(handle)
         assert (await handle.begin([second]))[0].wait_ms == 0
 
+    async def test_a_place_whose_task_is_gone_is_kept_no_longer_than_its_lease_after_a_step(
+        self, frontier: Frontier, harness: FrontierHarness
+    ) -> None:
+        await open_free(frontier, "narrow", concurrency=1)
+        harness.step(HOUR)
+        await frontier.offer([item(1, "narrow")])
+        await take_one(frontier)
+        await frontier.offer([item(1, "narrow", generation=2)])
+        harness.step(-HOUR)
+        assert await take(frontier) == []
+        await harness.pass_time(LEASE)
+        assert refs(await take(frontier)) == [1]
+
     async def test_a_hold_lasts_no_longer_than_its_own_length_after_a_step(
         self, frontier: Frontier, harness: FrontierHarness
     ) -> None:

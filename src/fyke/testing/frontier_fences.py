@@ -40,6 +40,44 @@ class FencesContract:
         assert await frontier.extend([holder], LEASE) == [True]
         assert await frontier.ack([stale, holder]) == [False, True]
 
+    @pytest.mark.parametrize("how", ["replaced", "dropped"])
+    @pytest.mark.parametrize("end", ["ack", "bury", "release", "retry", "lease end"])
+    async def test_a_request_in_flight_keeps_its_place_though_its_task_is_gone(
+        self, frontier: Frontier, harness: FrontierHarness, how: str, end: str
+    ) -> None:
+        other = await harness.open()
+        await open_free(frontier, "narrow", concurrency=1)
+        await frontier.offer([item(1, "narrow")])
+        holder = await take_one(frontier)
+        await frontier.begin([holder])
+        await harness.pass_time(1_000)
+        if how == "replaced":
+            await other.offer([item(1, "narrow", generation=2)])
+        else:
+            assert await other.drop([("i1", 1)]) == 1
+            await other.offer([item(1, "narrow", generation=2)])
+        leased = await other.lease(1, LEASE, worker="other")
+        assert leased.deliveries == []
+        assert leased.wait_ms > 100, "a full lane is nothing to look at again and again"
+        # Its holder is not the owner any more, and cannot renew what it has in flight.
+        assert (await frontier.begin([holder]))[0].lost
+        assert await frontier.extend([holder], LEASE) == [False]
+        await frontier.reap()
+        if end == "retry":
+            assert await frontier.retry([Retry(holder, 0, "late", counted=True)]) == [False]
+        elif end == "lease end":
+            await harness.pass_time(LEASE - 1_001)
+            assert await take(other) == []
+            await harness.pass_time(1)
+        else:
+            assert await getattr(frontier, end)([holder]) == [False]
+        delivery = await take_one(other)
+        assert (delivery.task.generation, delivery.starts) == (2, 0)
+        # The place came free once: the one that is taken now is another's.
+        await frontier.release([holder])
+        await other.offer([item(2, "narrow")])
+        assert await take(other) == []
+
     async def test_an_acknowledgement_repeated_is_not_ours(self, frontier: Frontier) -> None:
         await open_free(frontier)
         await frontier.offer([item(1), item(2)])
@@ -192,12 +230,3 @@ class FencesContract:
         assert await frontier.ack([old, new]) == [False, True]
         stats = await frontier.stats()
         assert (stats.ready, stats.delayed, stats.leased) == (0, 0, 0)
-
-    async def test_the_place_of_a_replaced_lease_comes_free(self, frontier: Frontier) -> None:
-        await open_free(frontier, concurrency=1)
-        await frontier.offer([item(1), item(2)])
-        await take(frontier)
-        assert await take(frontier) == []
-        await frontier.offer([item(1, generation=2)])
-        assert refs(await take(frontier)) == [2]
-        assert await take(frontier) == []

@@ -167,10 +167,11 @@ class LanesContract:
             await getattr(frontier, end)([holder])
         if end == "retry":
             await frontier.retry([Retry(holder, 60_000, "later", counted=False)])
-        if end == "replaced":
-            await frontier.offer([item(1, generation=2)])
-        if end == "dropped":
-            await frontier.drop([("i1", 1)])
+        if end in ("replaced", "dropped"):
+            # Its request is in flight all the same, until its holder has heard of it.
+            await (frontier.offer([item(1, generation=2)]) if end == "replaced" else frontier.drop([("i1", 1)]))
+            assert 2 not in refs(await take(frontier))
+            assert await frontier.release([holder]) == [False]
         if end in ("reaped", "lease end"):
             await harness.pass_time(LEASE - 1_000)
             assert await take(frontier) == []

@@ -68,6 +68,7 @@ class Model:
     def __init__(self, now: Callable[[], int]) -> None:
         self.now = now
         self.live: dict[str, Known] = {}
+        self.left: dict[tuple[str, int], tuple[set[str], int]] = {}  # leases whose task is gone: lanes, deadline
         self.holds = dict.fromkeys(POLICIES, 0)
         self.last_start: int | None = None  # of the slow lane
         self.slow_free_at = 0  # by then at the latest the slow lane may go again
@@ -75,12 +76,20 @@ class Model:
 
     def in_flight(self, lane: str) -> int:
         leased = sum(one.state is TaskState.LEASED and one.task.lane == lane for one in self.live.values())
-        return leased + sum(lane in one.permits for one in self.live.values())
+        left = sum(lane in lanes for lanes, _ in self.left.values())
+        return leased + left + sum(lane in one.permits for one in self.live.values())
+
+    def take_away(self, key: str) -> None:
+        """The task goes; what its holder has in flight stays where it is."""
+        one = self.live.pop(key, None)
+        if one is not None and one.state is TaskState.LEASED:
+            self.left[key, one.token] = ({one.task.lane, *one.permits}, one.at)
 
     def end_expired_permits(self) -> None:
         for one in self.live.values():
             if one.state is TaskState.LEASED and one.at <= self.now():
                 one.permits.clear()
+        self.left = {mark: place for mark, place in self.left.items() if place[1] > self.now()}
 
     def owned(self, delivery: Delivery) -> Known | None:
         found = self.live.get(delivery.task.key)
@@ -167,6 +176,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for key, task in best.items():
             if key not in self.model.live or task.generation > self.model.live[key].task.generation:
                 new += key not in self.model.live
+                self.model.take_away(key)
                 self.model.age += 1
                 self.model.live[key] = Known(task, self.model.age, task.starts)
         assert self.run(self.frontier.offer(offered)) == new
@@ -271,6 +281,7 @@ class FrontierMachine(RuleBasedStateMachine):
             one = self.model.owned(delivery)
             expected.append(one is not None)
             if one is None:
+                self.model.left.pop((delivery.task.key, delivery.token), None)
                 continue
             taken_back = -1 if one.begun and (end == "release" or delay % 2) else 0
             if end == "release":
@@ -309,7 +320,7 @@ class FrontierMachine(RuleBasedStateMachine):
         mine = one is not None and one.task.generation == generation
         assert self.run(self.frontier.drop([(f"i{ref}", generation)])) == mine
         if mine:
-            del self.model.live[f"i{ref}"]
+            self.model.take_away(f"i{ref}")
 
     @rule(chance=st.integers(0, 9))
     def rebuild(self, chance: int) -> None:
@@ -318,6 +329,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.run(self.frontier.rebuild("ledger", self.epoch)) != again
         if not again:
             self.model.live.clear()
+            self.model.left.clear()
             policy = POLICIES["slow"]
             self.model.slow_free_at = max(self.model.slow_free_at, self.clock.now() + policy.gap + policy.jitter)
 
