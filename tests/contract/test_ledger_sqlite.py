@@ -14,7 +14,7 @@ from fyke.db.migrate import upgrade
 from fyke.db.sqlite import SqliteDatabase, open_connection
 from fyke.errors import TransientError, UsageError
 from fyke.ledgers.sqlite import SqliteLedger, commits, coverage, due, entries, pages, runs
-from fyke.model import Committed, DeadFilter, ForgetFilter, Outcome, Task
+from fyke.model import Committed, DeadFilter, ForgetFilter, Outcome, PassState, Task
 from fyke.testing.clock import FakeClock
 from fyke.testing.effects import install_effect_log, read_effects, written_twice
 from fyke.testing.ledger_contract import LedgerContract
@@ -150,6 +150,39 @@ async def test_a_full_disk_is_passing_and_leaves_nothing_half(ledger: SqliteLedg
     await ledger._db.write(lambda connection: connection.execute("PRAGMA max_page_count = 1000000").fetchone())
     assert (await book.show(lease, *entries)).new == 100
     await book.balanced()
+
+
+async def test_the_file_itself_refuses_a_second_running_run(ledger: SqliteLedger, clock: FakeClock) -> None:
+    book = await Book(ledger, clock).prepare()
+    await book.open(slot=1_000)
+    again = (
+        "INSERT INTO run(source_id, slot, started_by, state, started_at, limit_ms, deadline)"
+        " SELECT source_id, slot + 1, started_by, state, started_at, limit_ms, deadline FROM run"
+    )
+    with pytest.raises(sqlite3.IntegrityError):
+        await ledger._db.write(lambda connection: connection.execute(again).rowcount)
+    assert len(await ledger.running()) == 1
+
+
+async def test_only_what_may_still_cover_stays_on_record(ledger: SqliteLedger, clock: FakeClock) -> None:
+    book = await Book(ledger, clock).prepare()
+
+    async def kept() -> list[tuple[int, str]]:
+        statement = "SELECT pass_id, key FROM shown_before ORDER BY pass_id, key"
+        return await ledger._db.read(lambda connection: connection.execute(statement).fetchall())
+
+    await book.walk("a", state=PassState.FAILED)
+    await book.walk("b", "a", state=PassState.SUSPICIOUS)
+    assert await kept() == []
+    (run,) = await ledger.runs("gov", limit=1)
+    await book.walk("c", "b", "a", state=PassState.SUSPICIOUS)
+    assert await kept() == [(run.passes[0].id, "a"), (run.passes[0].id, "b")]
+    await ledger.accept_run(run.id, "looked at it")
+    assert await kept() == []
+    await book.walk("c", "b", "a")
+    assert [key for _, key in await kept()] == ["c"]
+    await ledger.forget(ForgetFilter(source_id="gov"))
+    assert await kept() == []
 
 
 async def test_an_id_is_never_given_twice(ledger: SqliteLedger, clock: FakeClock) -> None:

@@ -258,7 +258,7 @@ SIGHTING = table(
 )
 where("sighting_loose", SIGHTING, ("last_pass",), "stretch_id IS NULL")
 
-# What a pass that may still cover has shown, where a later pass has shown it, too: `last_pass` names only one.
+# What a suspicious pass has shown, where a later pass has shown it, too: `last_pass` names only one of them.
 SHOWN_BEFORE = table(
     "shown_before",
     *(_int("pass_id", key=True), _text("key", key=True), _int("item_id")),

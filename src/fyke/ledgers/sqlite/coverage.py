@@ -27,14 +27,14 @@ COVERED_BEFORE = """
 UPDATE sighting SET stretch_id = ?
 WHERE listing_id = ? AND key IN (SELECT key FROM shown_before WHERE pass_id = ?) AND stretch_id IS NULL
 """
-# What the pages now show is about to get its last pass from them: it stays on record for the pass before, where that
-# may still cover.
+# What a page shows gets its last pass from it. Where the one before is suspicious, a person may still accept it, and
+# only then does it cover: what it has shown stays on record.
 KEEP_SHOWN = """
 INSERT INTO shown_before(pass_id, key, item_id)
 SELECT p.id, g.key, g.item_id FROM json_each(?1) j
 CROSS JOIN sighting g ON g.listing_id = ?2 AND g.key = j.value
 CROSS JOIN pass p ON p.id = g.last_pass
-WHERE g.stretch_id IS NULL AND p.id != ?3 AND p.state IN ('running', 'suspicious')
+WHERE g.stretch_id IS NULL AND p.state = 'suspicious'
 ON CONFLICT(pass_id, key) DO UPDATE SET item_id = excluded.item_id
 """
 FORGET_SHOWN = "DELETE FROM shown_before WHERE pass_id = ?"
@@ -87,6 +87,7 @@ def cover(connection: sqlite3.Connection, pass_id: int, *, joined: bool, now: in
     connection.execute("UPDATE pass SET stretch_id = ? WHERE id = ?", (stretch, pass_id))
     connection.execute(COVERED, (stretch, pass_id))
     connection.execute(COVERED_BEFORE, (stretch, listing_id, pass_id))
+    connection.execute(FORGET_SHOWN, (pass_id,))
 
 
 def read_anew(connection: sqlite3.Connection, scopes: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from fyke.db.typed import bind, quoted, read_table
 from fyke.errors import UsageError, nearest
 from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.coverage import FORGET_SHOWN, cover
+from fyke.ledgers.sqlite.coverage import cover
 from fyke.ledgers.sqlite.letters import reason_given
 from fyke.ledgers.sqlite.sources import number_of
 from fyke.ledgers.sqlite.walks import STATES_OF_RUN, WORST, read_runs
@@ -161,7 +161,6 @@ def _accept(connection: sqlite3.Connection, run_id: int, reason: str, now: int) 
         state = PassState.COMPLETE if connected else PassState.GAP
         connection.execute("UPDATE pass SET state = ? WHERE id = ?", (state.value, pass_id))
         cover(connection, pass_id, joined=bool(connected), now=now, reason="accepted, but it met nothing known")
-        connection.execute(FORGET_SHOWN, (pass_id,))
         connection.execute("UPDATE listing SET usual_rows = ? WHERE id = ?", (rows, listing))
         values = {"source": source, "pass": pass_id, "reason": reason, "now": now}
         connection.execute(ACCEPT_REFUSED, values)

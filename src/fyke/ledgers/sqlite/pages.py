@@ -81,7 +81,7 @@ def _write(
     work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
     take(work, rows, known, next_item(connection))
     write_work(connection, work)
-    connection.execute(KEEP_SHOWN, (to_json([row.key for row in rows]), listing, pass_id))
+    connection.execute(KEEP_SHOWN, (to_json([row.key for row in rows]), listing))
     connection.executemany(
         SIGHTING,
         [

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.coverage import FORGET_SHOWN, cover
+from fyke.ledgers.sqlite.coverage import cover
 from fyke.ledgers.sqlite.state import plain, write_events
 from fyke.model import Event, PassEnd, PassRow, PassState, RunRow, RunState
 
@@ -99,8 +99,6 @@ def finish_pass(connection: sqlite3.Connection, pass_id: int, fence: int | None,
     ).fetchone()
     if end.state in (PassState.COMPLETE, PassState.GAP):
         cover(connection, pass_id, joined=end.state is PassState.COMPLETE, now=now, reason=plain(end.reason))
-    if end.state is not PassState.SUSPICIOUS:
-        connection.execute(FORGET_SHOWN, (pass_id,))
     if end.state is PassState.COMPLETE:
         _remember_page(connection, listing_id, end, pages, read_hash)
     if end.state in TOLD:
