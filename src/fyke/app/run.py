@@ -152,6 +152,7 @@ async def run_once_here(
                 names,
                 stop,
                 progress,
+                named=bool(ids),
             )
     await _tell_the_rest(stores)
     return report

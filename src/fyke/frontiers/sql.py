@@ -205,11 +205,13 @@ class SqlFrontier:
             ready, delayed, leased = connection.execute(sql.TOTALS).fetchone()
             oldest = connection.execute(sql.OLDEST_READY).fetchone()
             last_lease, acked, buried = connection.execute(sql.COUNTERS).fetchone()
+            times = [at for (at,) in connection.execute(sql.NEXT_TIMES) if at is not None]
             rows = connection.execute(sql.LANE_STATS, (self._clock.now(),)).fetchall()
             return FrontierStats(
                 *(ready, delayed, leased, oldest and oldest[0], last_lease, [LaneStats(*row) for row in rows]),
                 acked=acked,
                 buried=buried,
+                next_at=min(times, default=None),
             )
 
         return await self._db.read(read)

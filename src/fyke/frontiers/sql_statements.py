@@ -204,6 +204,12 @@ TOTALS = """
     SELECT coalesce(sum(ready_text + ready_render), 0), coalesce(sum(delayed), 0), coalesce(sum(leased), 0)
     FROM task_lane
 """
+# Two-argument min() is NULL where either is: each side is asked apart.
+NEXT_TIMES = """
+    SELECT min(at) FROM task WHERE state = 1
+    UNION ALL SELECT min(due_text) FROM task_lane WHERE due_text IS NOT NULL
+    UNION ALL SELECT min(due_render) FROM task_lane WHERE due_render IS NOT NULL
+"""
 OLDEST_READY = "SELECT at FROM task WHERE state = 0 ORDER BY seq LIMIT 1"
 COUNTERS = "SELECT last_lease_at, acked, buried FROM task_meta"
 LANE_STATS = """

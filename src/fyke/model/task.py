@@ -108,3 +108,4 @@ class FrontierStats(Struct, frozen=True):
     lanes: list[LaneStats]  # at most 200, those with most tasks first
     acked: int = 0  # since the frontier was made
     buried: int = 0
+    next_at: int | None = None  # when the first waiting task may go; None where none waits

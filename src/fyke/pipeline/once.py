@@ -24,6 +24,7 @@ log = logging.getLogger("fyke.run")
 
 LOOK_S = 0.2
 GRACE_MS = 3_000
+LONG_WAIT_MS = 5_000
 RUNS_READ = 200
 GOOD = (RunState.COMPLETE, RunState.SKIPPED)
 
@@ -60,11 +61,18 @@ async def run_once(
     ids: Sequence[str],
     stop: asyncio.Event,
     progress: Callable[[list[SourceCounts]], None] | None = None,
+    *,
+    named: bool = False,
 ) -> OnceReport:
-    """Open (or resume) a run of each source and work until nothing of them is due or delayed, at most `parts.wait`."""
+    """Open (or resume) a run of each source and work until nothing of them is due or delayed, at most `parts.wait`.
+
+    It ends sooner where nothing can become due before that. `named`: a person named the sources; else they are all.
+    """
     clock, ledger = parts.clock, parts.ledger
     began, began_at = clock.monotonic(), await ledger.now()
-    before = {row.source_id: row for row in await _counts(ledger, ids)}
+    # Of all sources the paused ones are said, too: their open items are waiting for a person.
+    paused = [] if named else [row.source.id for row in await ledger.sources() if row.paused_at is not None]
+    before = {row.source_id: row for row in await _counts(ledger, [*ids, *paused])}
     resumed = {run.id for source_id in ids for run in await ledger.running(source_id)}
     opened = await open_by_hand(parts.scheduler, ledger, parts.shelf, ids)
     ended = asyncio.Event()
@@ -83,7 +91,7 @@ async def run_once(
     except TransientError as error:
         log.warning("events are told by the next run: %s", error)
     mine = resumed | {run.run_id for run in opened}
-    return await _report(ledger, ids, before, mine, began_at, stop.is_set(), clock.monotonic() - began)
+    return await _report(ledger, ids, paused, before, mine, began_at, stop.is_set(), clock.monotonic() - began)
 
 
 def _services(parts: OnceParts, ended: asyncio.Event) -> list[asyncio.Task[None]]:
@@ -123,10 +131,20 @@ async def _until_done(
     working: asyncio.Task[None],
     progress: Callable[[list[SourceCounts]], None] | None,
 ) -> None:
+    told = 0
     while not stop.is_set() and not working.done() and parts.clock.monotonic() < deadline:
         try:
-            if parts.worker.idle and await parts.ledger.open_count(ids) == 0:
-                return
+            if parts.worker.idle:
+                if await parts.ledger.open_count(ids) == 0:
+                    return
+                wait = await _wait_for_next(parts)
+                if wait > (deadline - parts.clock.monotonic()) * 1000:
+                    log.info("nothing can go before the end of --wait; what is open goes on with the next run")
+                    return
+                due = parts.clock.now() + wait
+                if wait > LONG_WAIT_MS and abs(due - told) > LONG_WAIT_MS:
+                    told = due
+                    log.info("what is open waits; the next of it may go in %d s (--wait ends it sooner)", wait // 1000)
             if progress is not None:
                 progress(await _counts(parts.ledger, ids))
         except TransientError:
@@ -138,6 +156,14 @@ async def _until_done(
             continue
 
 
+async def _wait_for_next(parts: OnceParts) -> int:
+    """ms until the first waiting task may go; 0 where one may, or where somebody else has tasks in hand."""
+    stats = await parts.frontier.stats()
+    if stats.leased or stats.next_at is None:
+        return 0
+    return max(0, stats.next_at - parts.clock.now())
+
+
 async def _counts(ledger: Ledger, ids: Sequence[str]) -> list[SourceCounts]:
     wanted = set(ids)
     return [row for row in await ledger.counts() if row.source_id in wanted]
@@ -146,13 +172,14 @@ async def _counts(ledger: Ledger, ids: Sequence[str]) -> list[SourceCounts]:
 async def _report(
     ledger: Ledger,
     ids: Sequence[str],
+    paused: Sequence[str],
     before: dict[str, SourceCounts],
     run_ids: set[int],
     began_at: int,
     interrupted: bool,
     seconds: float,
 ) -> OnceReport:
-    after = await _counts(ledger, ids)
+    after = await _counts(ledger, [*ids, *paused])
     runs = [run for source_id in ids for run in await ledger.runs(source_id, limit=RUNS_READ) if run.id in run_ids]
     old = {source_id: (row.dead, row.stored) for source_id, row in before.items()}
     dead = sum(max(0, row.dead - old.get(row.source_id, (0, 0))[0]) for row in after)
@@ -161,7 +188,8 @@ async def _report(
     for run in runs:
         if run.state not in GOOD:
             reasons = "; ".join(f"{row.listing}: {row.reason}" for row in run.passes if row.reason) or run.reason
-            problems.append(f"run {run.id} of {run.source_id} ended as {run.state.value}: {reasons}".rstrip(": "))
+            how = "is still going" if run.state is RunState.RUNNING else f"ended as {run.state.value}"
+            problems.append(f"run {run.id} of {run.source_id} {how}: {reasons}".rstrip(": "))
     if dead:
         problems.append(f"{dead} item(s) died: `fyke dead list`")
     still_open = sum(row.open for row in after)

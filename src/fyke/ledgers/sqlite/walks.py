@@ -20,7 +20,10 @@ r.id, s.name, r.slot, r.covers_from, r.started_by, r.state, r.reason, r.started_
 r.accepted_at
 """
 PASSES = """
-SELECT p.run_id, p.id, l.name, p.state, p.reason, p.note, p.pages, p.entries, p.new, p.known, p.refused,
+SELECT p.run_id, p.id, l.name, p.state,
+  iif(p.state = 'running' AND p.failure IS NOT NULL,
+    'not read yet: ' || json_extract(p.failure, '$.outcome') || ': ' || json_extract(p.failure, '$.reason'), p.reason),
+  p.note, p.pages, p.entries, p.new, p.known, p.refused,
   p.started_at, p.ended_at
 FROM pass p JOIN listing l ON l.id = p.listing_id
 WHERE p.run_id IN (SELECT value FROM json_each(?)) ORDER BY p.run_id, p.id
