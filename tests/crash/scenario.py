@@ -39,6 +39,7 @@ READS = {
     "frontier.rebuild": 2,
     "frontier.keys": 2,
     "frontier.known": 1,
+    "frontier.stats": 1,
 }
 """Calls that change nothing here, and how many of each are tried: what comes later repeats it."""
 CHANGES = {
