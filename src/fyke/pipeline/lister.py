@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from hashlib import blake2b
 from random import Random
 from typing import Any
 
@@ -32,6 +31,7 @@ from fyke.model import (
 )
 from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
+from fyke.pipeline.rounds import Rounds
 from fyke.pipeline.shelf import SourceShelf
 from fyke.policy.coverage import (
     NOBODY_KNOWS,
@@ -56,7 +56,6 @@ RESUME_WITHIN_MS = 600_000
 BLANK_PAUSE_S = 3.0
 SMALL_TRAIL = 1_000
 KEEP_EVERY_S = 2.0
-MOST_REMEMBERED = 10_000
 
 
 class Checkpoint(Struct):
@@ -178,35 +177,6 @@ class Lister:
         await frontier.retry([Retry(delivery, effect.delay_ms, error.reason, counted=False)])
 
 
-class _Rounds:
-    """Pages of the first round, so that a second look reads no page again whose bytes have not changed.
-
-    At most `MOST_REMEMBERED` entries are held; pages beyond are read again.
-    """
-
-    def __init__(self) -> None:
-        self._pages: dict[str, tuple[bytes, ListPage]] = {}
-        self._entries = 0
-
-    def same(self, cursor: dict[str, Any] | None, body: bytes) -> ListPage | None:
-        """The page that these bytes were."""
-        found = self._pages.get(_name(cursor))
-        return found[1] if found is not None and found[0] == _digest(body) else None
-
-    def remember(self, cursor: dict[str, Any] | None, body: bytes, page: ListPage) -> None:
-        if self._entries + len(page.entries) <= MOST_REMEMBERED:
-            self._entries += len(page.entries)
-            self._pages[_name(cursor)] = (_digest(body), page)
-
-
-def _name(cursor: dict[str, Any] | None) -> str:
-    return "" if cursor is None else msgspec.json.encode(cursor, order="deterministic").decode()
-
-
-def _digest(body: bytes) -> bytes:
-    return blake2b(body, digest_size=16).digest()
-
-
 class _Walker:
     """One walk in progress."""
 
@@ -228,7 +198,7 @@ class _Walker:
         self._walk, self._cursor, self._reread = self._resume()
         self._etag, self._modified = "", ""
         self._kept_at = -KEEP_EVERY_S
-        self._rounds = _Rounds()
+        self._rounds, self._told_good = Rounds(), False
 
     def _resume(self) -> tuple[Walk, dict[str, Any] | None, bool]:
         lease = self._lease
@@ -340,6 +310,10 @@ class _Walker:
         result = await self._ledger.page(lease.pass_id, lease.fence, commit)
         if not result.accepted:
             raise LeaseLost(f"pass {lease.pass_id} has another owner")
+        if not self._told_good:
+            # Blocks in a row of a host that serves lists only end here.
+            await self._ledger.lane_ok(self._requests.lane)
+            self._told_good = True
         if look == 0:
             self._rounds.remember(self._cursor, response.body, page)
         for name, amount in (

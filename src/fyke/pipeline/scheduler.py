@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from fyke.errors import TransientError, UsageError
 from fyke.model import Event, NewRun, OpenedRun, SourceRow
@@ -134,7 +135,8 @@ class Scheduler:
         await self.offer(opened)
         if opened.created:
             self._stages.add("trigger", gave=len(opened.tasks), failed=bool(skipped))
-            log.info("run %d of %s: slot %d, %d listing(s) %s", opened.run_id, source_id, slot, len(listings), skipped)
+            due = datetime.fromtimestamp(slot // 1000, UTC).isoformat()
+            log.info("run %d of %s: slot %s, %d listing(s) %s", opened.run_id, source_id, due, len(listings), skipped)
         return opened
 
     async def offer(self, opened: OpenedRun) -> None:
