@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 
 from fyke.errors import TransientError
 from fyke.model import Delivery
@@ -65,12 +66,21 @@ class Hand:
                 # Nobody reaps for one lease after the servers are back: until then it must have succeeded.
                 wait = min(wait, AGAIN_S)
                 continue
+            lost = []
             for delivery, ours in zip(held, kept, strict=True):
                 current, work = self._held.get(delivery.task.key, (None, None))
                 # A result that waits for its commit goes on: the conditional update decides.
                 if not ours and current is delivery and work is not None:
                     self.lost += 1
+                    lost.append(delivery)
                     work.cancel()
+            await self.free(lost)
+
+    async def free(self, lost: Sequence[Delivery]) -> None:
+        """Give back the places in their lanes that lost tasks keep until their requests have ended."""
+        if lost:
+            with contextlib.suppress(TransientError):
+                await self._frontier.release(lost)
 
     async def give_back(self) -> int:
         """Stop all work and release what is left at no cost, so that others see it at once; returns how many."""

@@ -208,6 +208,7 @@ class Worker:
             await self._hand_back(delivery, error.wait_ms, f"waits for lane {error.lane}")
         except LeaseLost:
             self._hand.drop(delivery)
+            await self._hand.free([delivery])
         except TransientError as error:
             log.warning("task %s given back: %s", delivery.task.key, error)
             await self._hand_back(delivery, 1_000, str(error))
