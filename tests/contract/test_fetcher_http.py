@@ -316,7 +316,7 @@ async def test_a_redirect_to_a_private_address_is_refused(site: Site, monkeypatc
 
     # The test's only way to a "public" server on this machine.
     monkeypatch.setattr("fyke.fetchers.guard.ThreadedResolver.resolve", resolve)
-    monkeypatch.setattr("fyke.fetchers.guard.PublicResolver.resolve", resolve)
+    monkeypatch.setattr("fyke.fetchers.guard.GuardedResolver.resolve", resolve)
     failed = await site.failure(f"http://public.example:{port}/page", FetchPolicy())
     assert failed.outcome == "policy"
     assert failed.evidence["redirects"] == [f"http://public.example:{port}/page"]
@@ -638,6 +638,30 @@ async def test_faults_of_the_proxy_are_the_proxys_and_tell_no_secret(site: Site,
     told = f"{failed} {failed.reason} {failed.evidence} {failed!r} {failed.__cause__!r} {failed.args}"
     assert failed.outcome == "proxy"
     assert SECRET not in told
+
+
+@pytest.mark.parametrize("url", ["http://169.254.169.254/latest", "http://[fe80::1]/", "http://metadata.example/"])
+async def test_metadata_of_a_cloud_is_never_asked_for(site: Site, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    async def resolve(*_: object) -> list[dict[str, object]]:
+        found = {"hostname": "metadata.example", "host": "169.254.169.254", "port": 80}
+        return [found | {"family": socket.AF_INET, "proto": 0, "flags": 0}]
+
+    monkeypatch.setattr("fyke.fetchers.guard.ThreadedResolver.resolve", resolve)
+    failed = await site.failure(url, LOCAL)
+    assert (failed.outcome, "also with fetch: {private_addresses: allow}" in failed.reason) == ("policy", True)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        *(f"me:{SECRET}@127.0.0.1:9", f"{SECRET}://::bad", f"{SECRET}", f"http://me:{SECRET}@h:bad"),
+        *(f"http://me:{SECRET}@h:99999", f"http://me:/{SECRET}@h:1", f"http://{SECRET}:x@h:0", f"socks5://{SECRET}"),
+    ],
+)
+async def test_of_a_proxy_that_cannot_be_read_nothing_is_told(site: Site, proxy: str) -> None:
+    failed = await site.failure("http://site.example/a", FetchPolicy(proxy=proxy))
+    told = f"{failed} {failed.reason} {failed.evidence} {failed!r} {failed.__cause__!r} {failed.__context__!r}"
+    assert (failed.outcome, SECRET in told) == ("proxy", False)
 
 
 def test_masking_hides_users_in_any_address() -> None:

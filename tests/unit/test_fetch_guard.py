@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 
 from fyke.errors import FetchFailed
-from fyke.fetchers.guard import NonPublic, PublicResolver, check_host, is_public, literal, read_address
+from fyke.fetchers.guard import GuardedResolver, NonPublic, check_host, is_public, literal, read_address
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_ipv6_that_carries_ipv4_is_judged_by_it() -> None:
 
 
 async def test_a_name_that_resolves_to_private_addresses_only_is_refused() -> None:
-    resolver = PublicResolver()
+    resolver = GuardedResolver()
     with pytest.raises(NonPublic):
         await resolver.resolve("localhost", 80, socket.AF_INET)
     await resolver.close()
@@ -148,5 +148,41 @@ async def test_of_mixed_addresses_only_the_public_ones_are_connected_to(monkeypa
         return [answer("10.0.0.1"), answer("8.8.8.8"), answer("fe80::1%eth0")]
 
     monkeypatch.setattr("fyke.fetchers.guard.ThreadedResolver.resolve", resolve)
-    found = await PublicResolver().resolve("mixed.example", 80)
+    found = await GuardedResolver().resolve("mixed.example", 80)
     assert [one["host"] for one in found] == ["8.8.8.8"]
+
+
+METADATA = [
+    *("169.254.169.254", "169.254.0.23", "2852039166", "0xa9fea9fe", "169.254.43518", "100.100.100.200"),
+    *("fe80::1", "fe80::1%25eth0", "febf::1", "fd00:ec2::254"),
+    *("::ffff:169.254.169.254", "::a9fe:a9fe", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"),
+]
+
+
+@pytest.mark.parametrize("host", METADATA)
+def test_where_clouds_tell_their_keys_is_refused_though_private_addresses_are_allowed(host: str) -> None:
+    with pytest.raises(FetchFailed) as caught:
+        check_host(host, private=True)
+    assert (caught.value.outcome, "also with fetch" in caught.value.reason) == ("policy", True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "169.253.255.255", "fd12::1", "::1", "localhost", "a.local"])
+def test_the_rest_of_a_private_network_is_let_through_where_a_source_says_so(host: str) -> None:
+    check_host(host, private=True)
+
+
+@pytest.mark.parametrize("inside", [[], ["10.0.0.1"]])
+async def test_a_name_never_leads_to_where_clouds_tell_their_keys(
+    monkeypatch: pytest.MonkeyPatch, inside: list[str]
+) -> None:
+    async def resolve(*_: object) -> list[dict[str, object]]:
+        return [{"hostname": "x", "host": host, "port": 80} for host in ("169.254.169.254", "fe80::1%eth0", *inside)]
+
+    monkeypatch.setattr("fyke.fetchers.guard.ThreadedResolver.resolve", resolve)
+    resolver = GuardedResolver(private=True)
+    if inside:
+        assert [one["host"] for one in await resolver.resolve("metadata.example", 80)] == inside
+        return
+    with pytest.raises(NonPublic) as caught:
+        await resolver.resolve("metadata.example", 80)
+    assert caught.value.never

@@ -45,10 +45,10 @@ def failure(error: BaseException, progress: Progress, policy: FetchPolicy, host:
     """The FetchFailed for an error of the client; evidence is added by the caller."""
     if progress.phase == "connect" and not isinstance(error, _CONNECTING):
         progress.phase = "headers"
-    if isinstance(error, NonPublic):
-        return refused_name(host)
+    if isinstance(error, NonPublic) and not proxied:
+        return refused_name(host, never=error.never)
     outcome, reason = _judge(error, progress, policy, host, proxied)
-    return FetchFailed(outcome, mask(reason))
+    return FetchFailed(outcome, mask(reason, policy.proxy or ""))
 
 
 def _judge(
@@ -58,6 +58,8 @@ def _judge(
     lost = Outcome.PROXY if proxied else Outcome.NETWORK
     if isinstance(error, TimeoutError):
         return _timeout(error, progress, policy, where, proxied)
+    if isinstance(error, NonPublic):
+        return Outcome.PROXY, "the name of the proxy resolves to link-local addresses only"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return Outcome.PROXY, f"the proxy answered {error.status} to CONNECT"
     if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -1,4 +1,5 @@
-"""Which addresses may be asked: http and https, on public networks unless the source says otherwise.
+"""Which addresses may be asked: http and https, on public networks unless the source says otherwise; never link-local
+ones, where clouds hand out the keys of a machine.
 
 A name is checked by what it resolves to, in the resolver that the connection uses: what was checked is what is
 connected to, so a name that changes its address in between gains nothing.
@@ -35,10 +36,17 @@ _V6_PUBLIC: Final = ip_network("2000::/3")
 _V6_NOT_PUBLIC: Final = (ip_network("3fff::/20"), ip_network("2001:db8::/32"))
 _NAT64: Final = ip_network("64:ff9b::/96")
 _V4_COMPATIBLE: Final = ip_network("::/96")
+_LINK_LOCAL: Final = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
+# Services of that kind that are not at a link-local address: of AWS over IPv6, of Alibaba Cloud.
+_METADATA: Final = (ip_network("fd00:ec2::254/128"), ip_network("100.100.100.200/32"))
 
 
 class NonPublic(Exception):
-    """A name resolves to non-public addresses only."""
+    """A name resolves to addresses only that may not be asked; `never`: not even with private_addresses: allow."""
+
+    def __init__(self, host: str, *, never: bool = False) -> None:
+        super().__init__(host)
+        self.never = never
 
 
 def read_address(text: str) -> URL:
@@ -78,15 +86,22 @@ def _with_port(url: URL, text: str) -> URL:
     raise _unreadable(text, "its port is out of range")
 
 
-def check_host(host: str) -> None:
-    """Refuse a host that is non-public as it is written; names are resolved later, by PublicResolver.
+def check_host(host: str, *, private: bool = False) -> None:
+    """Refuse a host that may not be asked as it is written; names are resolved later, by GuardedResolver.
+
+    Args:
+        private: the source allows private addresses.
 
     Raises:
         FetchFailed: outcome policy.
     """
+    address = literal(host)
+    if address is not None and is_metadata(address):
+        raise _refused(host, "is a link-local address, or where a cloud tells its keys", never=True)
+    if private:
+        return
     if _PRIVATE_NAMES.fullmatch(host):
         raise _refused(host, "is a name of private networks")
-    address = literal(host)
     if address is not None and not is_public(address):
         raise _refused(host, "is not a public address")
 
@@ -113,19 +128,31 @@ def is_public(address: Address) -> bool:
     """
     if isinstance(address, IPv4Address):
         return address.is_global and not (address.is_multicast or address.is_reserved)
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and (address in _NAT64 or address in _V4_COMPATIBLE):
-        inner = IPv4Address(int(address) & 0xFFFFFFFF)
+    inner = _carried(address)
     if inner is not None:
         return is_public(inner)
     return address.is_global and address in _V6_PUBLIC and not any(address in net for net in _V6_NOT_PUBLIC)
 
 
-class PublicResolver(AbstractResolver):
-    """Resolves names, and keeps only public addresses."""
+def is_metadata(address: Address) -> bool:
+    """Whether it is link-local, or else where clouds tell machines their keys: no source is published there."""
+    inner = _carried(address) if isinstance(address, IPv6Address) else None
+    return any((inner or address) in net for net in (*_LINK_LOCAL, *_METADATA))
 
-    def __init__(self) -> None:
-        self._resolver = ThreadedResolver()
+
+def _carried(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that an IPv6 one leads to."""
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and (address in _NAT64 or address in _V4_COMPATIBLE):
+        inner = IPv4Address(int(address) & 0xFFFFFFFF)
+    return inner
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names, and keeps only addresses that may be asked: public ones; with `private` all but metadata."""
+
+    def __init__(self, *, private: bool = False) -> None:
+        self._resolver, self._private = ThreadedResolver(), private
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -134,22 +161,29 @@ class PublicResolver(AbstractResolver):
         NonPublic: no address is left.
         """
         found = await self._resolver.resolve(host, port, family)
-        public = [one for one in found if is_public(ip_address(one["host"].partition("%")[0]))]
-        if found and not public:
-            raise NonPublic(host)
-        return public
+        kept = [one for one in found if self._may_be_asked(ip_address(one["host"].partition("%")[0]))]
+        if found and not kept:
+            raise NonPublic(host, never=self._private)
+        return kept
+
+    def _may_be_asked(self, address: Address) -> bool:
+        return not is_metadata(address) if self._private else is_public(address)
 
     async def close(self) -> None:
         await self._resolver.close()
 
 
-def refused_name(host: str) -> FetchFailed:
-    return _refused(host, "resolves to non-public addresses only")
+def refused_name(host: str, *, never: bool = False) -> FetchFailed:
+    return _refused(host, f"resolves to {'link-local' if never else 'non-public'} addresses only", never=never)
 
 
-def _refused(host: str, why: str) -> FetchFailed:
-    message = f"{host} {why}; a source that means it says fetch: {{private_addresses: allow}}"
-    return FetchFailed(Outcome.POLICY, message, evidence={"host": host})
+def _refused(host: str, why: str, *, never: bool = False) -> FetchFailed:
+    way = (
+        "it is not asked, also with fetch: {private_addresses: allow}"
+        if never
+        else "a source that means it says fetch: {private_addresses: allow}"
+    )
+    return FetchFailed(Outcome.POLICY, f"{host} {why}; {way}", evidence={"host": host})
 
 
 def _unreadable(text: str, why: str) -> FetchFailed:

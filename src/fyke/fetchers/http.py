@@ -18,7 +18,7 @@ from fyke.errors import FetchFailed
 from fyke.fetchers.body import ACCEPTED, Progress, read_body
 from fyke.fetchers.encoding import decode
 from fyke.fetchers.faults import ERRORS, failure, mask
-from fyke.fetchers.guard import PublicResolver, check_host, read_address
+from fyke.fetchers.guard import GuardedResolver, check_host, read_address
 from fyke.fetchers.redirects import STATUSES, Hop, Trail, first_hop, header_dict, location
 from fyke.model import FetchPolicy, Outcome, Request, Response
 from fyke.ports import Clock, Gate
@@ -31,6 +31,7 @@ REPLAY_HEADER: Final = "X-Fyke-Replay-Url"
 KEEP_ALIVE_S: Final = 4.0
 NAMES_KEPT_S: Final = 60
 TIMEOUTS_KEPT: Final = 100
+OTHER_PROXIES: Final = frozenset({"https", "socks4", "socks4a", "socks5", "socks5h"})
 HEADER_LINE: Final = 16 * 1024
 HEADER_FIELD: Final = 32 * 1024
 HEADER_COUNT: Final = 200
@@ -101,8 +102,7 @@ class HttpFetcher:
     ) -> tuple[int, dict[str, str], bytes] | None:
         """The answer to the trail's hop; None where it was a redirect and the trail turned to the next one."""
         hop = trail.hop
-        if not policy.private_addresses:
-            check_host(hop.url.raw_host or "")
+        check_host(hop.url.raw_host or "", private=policy.private_addresses)
         proxied = policy.proxy is not None and self._replay is None
         progress.phase, progress.status, progress.received = "connect", 0, 0
         response: aiohttp.ClientResponse | None = None
@@ -182,7 +182,7 @@ class HttpFetcher:
         if session is None:
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    resolver=PublicResolver() if public else None,
+                    resolver=GuardedResolver(private=not public),
                     limit=2 * self._concurrency,
                     keepalive_timeout=KEEP_ALIVE_S,
                     ttl_dns_cache=NAMES_KEPT_S,
@@ -204,13 +204,19 @@ class HttpFetcher:
 
 
 def _proxy(text: str) -> tuple[URL, str | None]:
-    """The proxy's address without its user, and the header for its user."""
+    """The proxy's address without its user, and the header for its user.
+
+    Raises:
+        FetchFailed: it is not of our form. What cannot be read cannot be masked either, so nothing of it is told.
+    """
     try:
         url = URL(text)
+        readable = url.scheme == "http" and bool(url.host and url.port)
     except ValueError:
-        url = URL()
-    if url.scheme != "http" or not url.host:
-        raise FetchFailed(Outcome.PROXY, f"the proxy {mask(text)!r} is not of the form http://user:password@host:port")
+        url, readable = URL(), False
+    if not readable:
+        other = f", and {url.scheme} is not spoken" if url.scheme in OTHER_PROXIES else ""
+        raise FetchFailed(Outcome.PROXY, f"the proxy is not of the form http://user:password@host:port{other}")
     if url.user is None:
         return url, None
     return url.with_user(None), encode_basic_auth(url.user, url.password or "")
