@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
-from fyke.errors import FykeError, TransientError
+from fyke.errors import FykeError, TransientError, UsageError
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _PASSING = _BUSY | {
@@ -15,6 +16,7 @@ _PASSING = _BUSY | {
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_READONLY,
 }
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _ROW = {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE}
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "another program holds the file locked",
@@ -36,9 +38,18 @@ def is_busy(error: BaseException) -> bool:
     return _code(error) in _BUSY
 
 
-def translate(error: BaseException) -> BaseException:
-    """TransientError for what passes; our own and row errors as they are."""
+def translate(error: BaseException, path: Path | None = None) -> BaseException:
+    """TransientError for what passes, UsageError for a damaged file; our own and row errors as they are."""
     code = _code(error)
+    if code in _DAMAGED:
+        file = path or "FILE"
+        damaged = UsageError(
+            f"the ledger{f' {path}' if path else ''} is damaged: {error}",
+            hint=f"stop all that use it, keep a copy, and put a backup in its place;"
+            f" without one: `sqlite3 {file} .recover | sqlite3 NEW.db`, then `fyke --ledger sqlite:///NEW.db audit`",
+        )
+        damaged.__cause__ = error
+        return damaged
     if isinstance(error, FykeError) or code not in _PASSING:
         return error
     assert code is not None

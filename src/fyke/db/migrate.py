@@ -26,6 +26,18 @@ def moved_to(place: str) -> UsageError:
     return UsageError(f"this ledger was moved to {place}", hint="name the new one in the setting 'ledger'")
 
 
+def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise UsageError for a database that has tables, but none of ours: a ledger's, or those of a frontier alone."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables or "task_meta" in tables:
+        return
+    if not {"name", "value"} <= {row[1] for row in connection.execute("PRAGMA table_info(meta)")}:
+        raise UsageError(
+            f"{path} is a database of another program: it has tables, and none of them is Fyke's",
+            hint="name another file with --ledger sqlite:///PATH",
+        )
+
+
 def schema_of(connection: sqlite3.Connection) -> str:
     """The ledger's schema; "" for an empty file.
 

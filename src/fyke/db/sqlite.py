@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from fyke.db.errors import is_busy, translate
+from fyke.db.migrate import refuse_foreign
 from fyke.errors import UsageError
 
 T = TypeVar("T")
@@ -55,8 +56,15 @@ def open_connection(path: Path, *, read_only: bool = False) -> sqlite3.Connectio
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA cache_size=-16384")
         return connection
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    except sqlite3.OperationalError as error:
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder", hint="name a file in it: --ledger sqlite:///PATH") from error
+        raise
+    try:
+        # Before the settings, for they would change another program's file.
+        refuse_foreign(connection, path)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
     except sqlite3.DatabaseError as error:
@@ -67,6 +75,9 @@ def open_connection(path: Path, *, read_only: bool = False) -> sqlite3.Connectio
             raise UsageError(
                 f"{path} is no SQLite file", hint="name another one with --ledger sqlite:///PATH"
             ) from error
+        raise
+    except UsageError:
+        connection.close()
         raise
     return connection
 
@@ -183,7 +194,7 @@ class SqliteDatabase:
                 connection = connection or open_connection(self.path)
                 answers = self._transact(connection, group)
             except BaseException as error:  # noqa: BLE001 - the waiting callers get it, whatever it is
-                answers = [(future, None, translate(error)) for _, future, _ in group]
+                answers = [(future, None, translate(error, self.path)) for _, future, _ in group]
             self._reply(answers, wrote=True)
         if connection is not None:
             connection.close()
@@ -219,7 +230,7 @@ class SqliteDatabase:
                 raise
             connection.execute("ROLLBACK TO call")
             connection.execute("RELEASE call")
-            return None, translate(error)
+            return None, translate(error, self.path)
         connection.execute("RELEASE call")
         return value, None
 
@@ -246,7 +257,7 @@ class SqliteDatabase:
                         connection.execute("ROLLBACK")
                 self._reply([(future, value, None)], wrote=False)
             except BaseException as error:  # noqa: BLE001 - the waiting caller gets it, whatever it is
-                self._reply([(future, None, translate(error))], wrote=False)
+                self._reply([(future, None, translate(error, self.path))], wrote=False)
         if connection is not None:
             connection.close()
 
