@@ -12,6 +12,7 @@ from sqlalchemy import create_engine
 from fyke.db.migrate import newest_schema, schema_of, upgrade
 from fyke.db.sqlite import SqliteDatabase, open_connection
 from fyke.db.tables import METADATA
+from fyke.db.typed import CORE_NAMES
 from fyke.errors import UsageError
 
 
@@ -133,3 +134,10 @@ def test_a_current_ledger_costs_no_import_of_what_upgrades_it(tmp_path: Path) ->
     command = [sys.executable, "-c", START, str(tmp_path / "ledger.db")]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert found.stdout.split() == [identity]
+
+
+def test_no_source_may_take_the_name_of_a_table_or_index_of_ours(tmp_path: Path) -> None:
+    connection = migrated(tmp_path / "made.db")
+    found = {row[0] for row in connection.execute("SELECT name FROM sqlite_master") if not row[0].startswith("sqlite_")}
+    connection.close()
+    assert found == CORE_NAMES

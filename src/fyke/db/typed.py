@@ -23,6 +23,19 @@ NAME = re.compile(r"[a-z_][a-z0-9_]*")
 NAME_BYTES = 63
 OWN_COLUMNS = ("_item_id", "_scope", "_key", "_url", "_version", "_first_at", "_updated_at")
 OWN_TYPES = ("INTEGER PRIMARY KEY", *["TEXT NOT NULL"] * 3, *["INTEGER NOT NULL"] * 3)
+# Tables and indexes of the core; one name space in SQLite. A test holds them to a new ledger.
+CORE_NAMES = frozenset(
+    {
+        *("accepted_refusal", "alembic_version", "dead", "event", "fill", "fill_mark", "hole", "item", "lane"),
+        *("listing", "meta", "page", "pass", "refused", "run", "shown_before", "sighting", "source", "stretch"),
+        *("tally", "task", "task_lane", "task_meta", "task_permit", "task_place", "typed_table", "version", "visit"),
+        "worker",
+        *("dead_item", "dead_open", "hole_open", "item_dead", "item_ignored", "item_open", "item_pending"),
+        *("pass_running", "refused_page", "run_one", "run_running", "shown_before_item", "sighting_loose"),
+        *("source_scope", "stretch_listing", "task_delayed", "task_key", "task_lane_render", "task_lane_text"),
+        *("task_leased", "task_place_end", "task_ready", "visit_item"),
+    }
+)
 SQL_TYPES: Mapping[ColumnType, str] = {
     ColumnType.TEXT: "TEXT",
     ColumnType.INTEGER: "INTEGER",
@@ -171,10 +184,7 @@ def ensure_table(connection: sqlite3.Connection, name: str, columns: Sequence[Co
     known = read_table(connection, name)
     if known is None:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone():
-            raise UsageError(
-                f"'{name}' is a table of Fyke itself", field="store.table", hint="choose another name, e.g. "
-                f"'{name}_items'",
-            )  # fmt: skip
+            raise _taken(name, "in this database already, and not a source's table")
         body = ", ".join(f"{quoted(n)} {t}" for n, t in zip(OWN_COLUMNS, OWN_TYPES, strict=True))
         body += "".join(f", {quoted(n)} {SQL_TYPES[t]}" for n, t in wanted)
         connection.execute(f"CREATE TABLE {quoted(name)}({body}) STRICT")
@@ -197,6 +207,10 @@ def ensure_table(connection: sqlite3.Connection, name: str, columns: Sequence[Co
     return bool(missing)
 
 
+def _taken(name: str, why: str) -> UsageError:
+    return UsageError(f"'{name}' is {why}", field="store.table", hint=f"choose another name, e.g. '{name}_items'")
+
+
 def check_names(name: str, columns: Sequence[Column]) -> None:
     """Refuse what SQL, users or we would stumble over.
 
@@ -206,6 +220,8 @@ def check_names(name: str, columns: Sequence[Column]) -> None:
     rule = f"small letters, digits and _, no digit first, at most {NAME_BYTES} bytes"
     if not NAME.fullmatch(name) or len(name) > NAME_BYTES or name.startswith("sqlite_"):
         raise UsageError(f"'{name}' cannot be the name of a table", field="store.table", hint=rule)
+    if name in CORE_NAMES:
+        raise _taken(name, "a table of Fyke itself")
     found: set[str] = set()
     for column in columns:
         where = f"fields.{column.name}"

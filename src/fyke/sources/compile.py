@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from fyke.db.typed import check_names
 from fyke.errors import UsageError
 from fyke.model import Column, ColumnType, FetchPolicy, LanePolicy, Listing, ResolvedSource
 from fyke.policy.identity import fingerprint, rule_text
@@ -28,7 +29,7 @@ from fyke.sources.plan import DetailStep, FieldReading, Plan, Ready
 from fyke.sources.requests import ListRequests, RequestMaker
 from fyke.sources.rows import Rows
 from fyke.sources.schema import check
-from fyke.sources.secrets import Secrets, environment_secrets, refuse_elsewhere, reveal
+from fyke.sources.secrets import Secrets, environment_secrets, proxy_of, refuse_elsewhere, reveal
 from fyke.sources.selectors import Setting, compile_path
 from fyke.sources.shapes import nearest_key
 from fyke.sources.source import FileSource
@@ -116,6 +117,7 @@ class _Compiler:
         list_names = dict(self.types)
         steps = self._steps()
         columns = self._columns(fields, steps)
+        _check_names(data["store"]["table"], columns)
         names = [column.name for column in columns]
         compared = _named(data.get("updates", {}).get("compare"), names, ("updates", "compare")) or tuple(names)
         requests = ListRequests(
@@ -299,7 +301,9 @@ class _Compiler:
         return SourceChecks(rows_per_page_min=spec.get("rows_per_page", {}).get("min"), coverage=coverage)
 
     def _fetch(self) -> FetchPolicy:
-        spec = reveal(self.data.get("fetch", {}), self.secrets, ("fetch",))
+        written = self.data.get("fetch", {})
+        proxy = proxy_of(written.get("proxy"), self.secrets, ("fetch", "proxy"))
+        spec = reveal(written, self.secrets, ("fetch",))
         timeout = {name: _duration(text) for name, text in spec.get("timeout", {}).items()}
         plain = FetchPolicy()
         encoding = spec.get("encoding")
@@ -317,7 +321,7 @@ class _Compiler:
             max_body=parse_size(str(spec["max_body"])) if "max_body" in spec else plain.max_body,
             max_redirects=spec.get("max_redirects", plain.max_redirects),
             private_addresses=spec.get("private_addresses") == "allow",
-            proxy=spec.get("proxy"),
+            proxy=proxy,
             encoding=encoding,
             respect_robots=spec.get("robots", "respect") == "respect",
             blocked_text=tuple(_listed(spec.get("blocked", {}).get("text"))),
@@ -340,6 +344,15 @@ class _Compiler:
         except UsageError as error:
             raise Fault(error.message, ("listing", "request", "url"), hint=error.hint) from error
         return tuple(LanePolicy(lane, delay, jitter, at_once) for lane in ["*", *lanes])
+
+
+def _check_names(table: str, columns: Sequence[Column]) -> None:
+    """The ledger's own rule, so that a file that is good here is not refused there."""
+    try:
+        check_names(table, columns)
+    except UsageError as error:
+        path = ("store", "table") if error.field == "store.table" else ("listing", "fields")
+        raise Fault(error.message, path, hint=error.hint) from error
 
 
 def _listed(value: Any) -> list[Any]:

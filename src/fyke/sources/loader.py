@@ -134,6 +134,10 @@ def _compiled(merged: _Merged, path: Path, secrets: Secrets | None) -> Loaded:
         ignored = check(data, python="source" in data)
     except Fault as fault:
         raise fault.located(str(path), merged.lines) from fault
+    except UsageError as error:
+        if error.file is not None:
+            raise
+        raise UsageError(error.message, file=str(path), field=error.field, hint=error.hint) from error
     warnings = [f"{path}: {NO_EFFECT}: {', '.join(ignored)}"] if ignored else []
     return Loaded(source, warnings, path)
 

@@ -16,6 +16,10 @@ Secrets: TypeAlias = Callable[[str], str | None]
 REFERENCE: Final = re.compile(r"\$\{secret:([A-Za-z][A-Za-z0-9_]*)\}")
 MARK: Final = "${secret:"
 LARGEST: Final = 65_536
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PROXY: Final = re.compile(
+    r"http://(?:[^\s/?#@]*@)?(?:\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(?::([0-9]{1,5}))?/?", re.IGNORECASE
+)
 
 
 def environment_secrets(environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Secrets:
@@ -57,7 +61,7 @@ def reveal(value: Any, secrets: Secrets, path: Place) -> Any:
             )
     shown = REFERENCE.sub(lambda match: secrets(match[1]) or "", value)
     if MARK in REFERENCE.sub("", value):
-        raise Fault(f"a secret is written wrongly in {value!r}", path, hint="write ${secret:NAME}")
+        raise Fault("a secret is written wrongly", path, hint="write ${secret:NAME}")
     return shown
 
 
@@ -75,3 +79,30 @@ def refuse_elsewhere(value: Any, path: Place, allowed: Callable[[Place], bool]) 
             path,
             hint="secrets go into fetch.proxy, headers, form or json",
         )
+
+
+def proxy_of(written: str | None, secrets: Secrets, path: Place) -> str | None:
+    """The address of a proxy with its references replaced. No message tells any of it.
+
+    Raises:
+        Fault: a literal password, a secret that is not there, or no address of our form.
+    """
+    if written is None:
+        return None
+    before, user, _ = _SCHEME.sub("", REFERENCE.sub("\0", written), count=1).rpartition("@")
+    name, colon, password = before.partition(":")
+    if user and (password if colon else name) != "\0":
+        raise Fault(
+            "a password may not stand here: it would be written into the ledger",
+            path,
+            hint="write ${secret:NAME} for the whole address, or for the password, and set FYKE_SECRET_NAME",
+        )
+    shown: str = reveal(written, secrets, path)
+    found = _PROXY.fullmatch(shown)
+    if found is None or (found[1] and not 0 < int(found[1]) < 65_536):
+        raise Fault(
+            "is not of the form http://user:password@host:port",
+            path,
+            hint="its value is not shown; in user and password / ? # @ are written as %2F %3F %23 %40",
+        )
+    return shown
