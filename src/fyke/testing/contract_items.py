@@ -20,7 +20,7 @@ class ItemDeskContract(DeskSetting):
         rows = await rows_of(ledger)
         assert list(rows[0]) == [
             *("title", "budget", "published", "open_bid", "lots"),
-            *("_key", "_url", "_version", "_first_at", "_updated_at"),
+            *("_item_id", "_scope", "_key", "_url", "_version", "_first_at", "_updated_at"),
         ]
         assert [row["_key"] for row in rows] == ["a", "b"]
         assert rows[0]["open_bid"] is True

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fyke.db.typed import bind, quoted, read_table
+from fyke.db.typed import OWN_COLUMNS, bind, quoted, read_table
 from fyke.errors import UsageError, nearest
 from fyke.ledgers.sqlite.access import Statements
 from fyke.ledgers.sqlite.coverage import cover
@@ -25,7 +25,7 @@ from fyke.model import Column, ColumnType, Fields, GapRow, PassState, RunRow, So
 
 ROWS_CHUNK = 1_000
 RUNS_LIMIT = 10_000
-OWN_AFTER = ("_key", "_url", "_version", "_first_at", "_updated_at")
+OWN_TEXT = ("_scope", "_key", "_url")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 
 # The open item with the lowest id is the one that was listed first: no walk over all that is open.
@@ -125,7 +125,7 @@ def _select(connection: sqlite3.Connection, source_id: str, where: Sequence[tupl
     table = read_table(connection, table_name)
     if table is None:
         raise UsageError(f"source '{source_id}' has no table '{table_name}'", hint="`fyke source apply` makes it")
-    own = [(name, ColumnType.TEXT if name in ("_key", "_url") else ColumnType.INTEGER) for name in OWN_AFTER]
+    own = [(name, ColumnType.TEXT if name in OWN_TEXT else ColumnType.INTEGER) for name in OWN_COLUMNS]
     declared = [(column.name, column.type) for column in msgspec.json.decode(text, type=tuple[Column, ...])]
     columns = [*declared, *own]
     kinds = dict(columns)
