@@ -30,6 +30,7 @@ from fyke.model import (
     RefusedEntry,
     ResolvedSource,
     Result,
+    WorkerRow,
 )
 from fyke.settings import load_settings
 
@@ -165,6 +166,22 @@ def test_status_shows_counts_and_what_waits(desk: Desk) -> None:
     assert LANE in out
 
 
+def test_a_worker_that_lives_is_shown_with_its_last_sign(desk: Desk) -> None:
+    async def beat(stores: Stores) -> None:
+        now = await stores.ledger.now()
+        await stores.ledger.beat(WorkerRow("w1", "host1", 77, "0.1", "text", now - 120_000, now, 3, 40, 5))
+
+    with_stores(beat)
+    lines = desk("status").splitlines()
+    assert desk.code == 0
+    (head,) = [line for line in lines if "LAST SIGN" in line]
+    (row,) = [line for line in lines if "host1" in line]
+    assert head.split() == ["WORKER", "HOST", "PID", "UP", "LAST", "SIGN", "IN", "HAND", "DONE", "FAILED"]
+    assert row.split()[:3] == ["w1", "host1", "77"]
+    assert row.split()[-3:] == ["3", "40", "5"]
+    assert len(desk.json("status")["workers"]) == 1
+
+
 def test_a_suspicious_run_is_shown_and_accepted_once(desk: Desk) -> None:
     (row,) = desk.json("runs")
     assert (row["state"], row["entries"], row["new"], row["refused"]) == ("suspicious", 6, 5, 1)
@@ -267,12 +284,16 @@ def test_csv_on_standard_output_has_safe_text_and_plain_numbers(desk: Desk) -> N
         ("1", f"'{TITLES['1']}", -1.5),
         ("2", TITLES["2"], -2.5),
     ]
+    assert {row["_scope"] for row in rows} == {SCOPE}
+    assert [int(row["_item_id"]) for row in rows] == sorted({int(row["_item_id"]) for row in rows})
 
 
 def test_json_lines_in_a_file_are_whole_or_not_there(desk: Desk) -> None:
     assert "2 row(s) in out.jsonl" in desk("export", SOURCE, "--format", "jsonl", "-o", "out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["title"], row["budget"]) for row in rows] == [(TITLES["1"], -1.5), (TITLES["2"], -2.5)]
+    own = ["_item_id", "_scope", "_key", "_url", "_version", "_first_at", "_updated_at"]
+    assert [list(row) for row in rows] == [["title", "budget", *own]] * 2
     assert sorted(path.name for path in Path().glob("out*")) == ["out.jsonl"]
     desk("export", SOURCE, "--format", "csv", "-o", "no/such/folder.csv")
     assert desk.code == 2
@@ -324,3 +345,25 @@ def test_a_file_that_is_no_ledger_is_named(desk: Desk) -> None:
     desk("status", "--ledger", "sqlite:///notes.txt")
     assert desk.code == 2
     assert "notes.txt is no SQLite file" in desk.err
+
+
+@pytest.mark.parametrize("arguments", [("audit",), ("run", "--once"), ("source", "list"), ("status",)])
+def test_another_programs_database_is_refused_and_left_as_it_was(desk: Desk, arguments: tuple[str, ...]) -> None:
+    connection = sqlite3.connect("other.db")
+    connection.execute("CREATE TABLE meta(key TEXT, value TEXT)")
+    connection.execute("CREATE TABLE notes(text TEXT)")
+    connection.close()
+    before = Path("other.db").read_bytes()
+    desk("--ledger", "sqlite:///other.db", *arguments)
+    assert desk.code == 2
+    assert "other.db is a database of another program" in desk.err
+    assert Path("other.db").read_bytes() == before
+    assert [path.name for path in Path().glob("other.db*")] == ["other.db"]
+
+
+def test_a_damaged_ledger_is_told_with_a_way_out(desk: Desk) -> None:
+    whole = Path("fyke.db").read_bytes()
+    Path("fyke.db").write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+    desk("status")
+    assert desk.code == 2
+    assert "the ledger fyke.db is damaged: database disk image is malformed (stop all that use it" in desk.err

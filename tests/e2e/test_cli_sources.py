@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -209,6 +210,96 @@ def test_show_tells_the_next_moments_in_both_zones_and_the_whole_resolved_file(f
     assert resolved["source"]["id"] == "demo"
 
 
+def test_show_tells_the_seconds_of_a_six_field_time(fyke: Fyke, here: Path) -> None:
+    file = here / "sources" / "demo.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("0 8 * * *", "*/15 * * * * *"), encoding="utf-8")
+    code, out, _ = fyke("source", "show", "demo")
+    moments = [line for line in out.splitlines() if line.endswith(" UTC")]
+    assert (code, len(set(moments))) == (0, 5)
+    assert {line.split(":")[2][:2] for line in moments} == {"00", "15", "30", "45"}
+
+
+@pytest.mark.parametrize("table", ["item", "task", "alembic_version", "item_open"])
+def test_a_table_that_the_ledger_would_refuse_is_no_good_source(fyke: Fyke, here: Path, table: str) -> None:
+    file = here / "sources" / "demo.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("gov_procure", table), encoding="utf-8")
+    code, out, _ = fyke("source", "check")
+    line = SOURCE[: SOURCE.index("store:")].count("\n") + 1
+    assert (code, f"demo.yaml:{line}: store.table: '{table}' is a table of Fyke itself" in out) == (2, True)
+
+
+CANARY = "c4n4ryPASS"
+
+
+def holding_the_canary(fyke: Fyke, *arguments: str) -> tuple[int, list[str]]:
+    """Runs it; the code, and where the canary is then: in what was printed, or in any file of the ledger."""
+    code, out, err = fyke(*arguments)
+    texts = {"out": out.encode(), "err": err.encode()} | {
+        path.name: path.read_bytes() for path in fyke.folder.glob("fyke.db*")
+    }
+    return code, [name for name, text in texts.items() if CANARY.encode() in text]
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        f"http://u:{CANARY}@127.0.0.1:9",
+        f"http://{CANARY}@127.0.0.1:9",
+        f"u:{CANARY}@127.0.0.1:9",
+        f"http://u:{CANARY}${{secret:P}}@127.0.0.1:9",
+        f"http://u:{CANARY}@127.0.0.1:${{secret:}}",
+        f"http://u:{CANARY}@x@127.0.0.1:9",
+    ],
+)
+def test_a_literal_password_of_a_proxy_is_refused_and_told_nowhere(
+    fyke: Fyke, here: Path, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("FYKE_SECRET_P", "x")
+    file = here / "sources" / "demo.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("fetch:", f'fetch:\n  proxy: "{proxy}"'), encoding="utf-8")
+    for arguments in (("source", "check"), ("source", "apply"), ("run", "--once", "--wait", "1s")):
+        assert holding_the_canary(fyke, *arguments) == (2, [])
+    assert "fetch.proxy: a password may not stand here" in fyke("source", "check")[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (f"http://u:{CANARY}@127.0.0.1:9", 1),
+        (f"u:{CANARY}@127.0.0.1:9", 2),
+        (f"{CANARY}://::bad", 2),
+        (f"http://u:p/{CANARY}@127.0.0.1:9", 2),
+        (f"http://{CANARY}:99999", 2),
+    ],
+)
+def test_a_secret_proxy_that_does_not_work_is_told_and_written_nowhere(
+    fyke: Fyke, here: Path, monkeypatch: pytest.MonkeyPatch, value: str, code: int
+) -> None:
+    monkeypatch.setenv("FYKE_SECRET_PROXY", "http://good.example:1")
+    file = here / "sources" / "demo.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("fetch:", 'fetch:\n  proxy: "${secret:PROXY}"'), encoding="utf-8"
+    )
+    assert fyke("source", "apply")[0] == 0
+    monkeypatch.setenv("FYKE_SECRET_PROXY", value)
+    assert holding_the_canary(fyke, "run", "--once", "--wait", "1s") == (code, [])
+    file.unlink()
+    # The ledger's text alone is what workers go by.
+    assert holding_the_canary(fyke, "run", "--once", "--wait", "1s")[1] == []
+
+
+def test_a_password_by_reference_stands_in_a_literal_proxy(
+    fyke: Fyke, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FYKE_SECRET_P", CANARY)
+    file = here / "sources" / "demo.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("fetch:", 'fetch:\n  proxy: "http://u:${secret:P}@127.0.0.1:9"'),
+        encoding="utf-8",
+    )
+    assert holding_the_canary(fyke, "source", "check") == (0, [])
+
+
 def test_saved_pages_are_served_under_their_own_addresses_and_tried(fyke: Fyke, here: Path) -> None:
     index = "method\turl\tfile\tstatus\theaders\tmatch\n" + "".join(
         f"GET\thttp://notices.example.org/{path}\t./{file}\t200\t\t\n"
@@ -228,6 +319,7 @@ def test_one_run_stores_what_the_site_shows_and_the_next_finds_nothing_new(fyke:
         report: dict[str, Any] = json.loads(out)
         assert code == 0, err
         assert (report["new_stored"], report["problems"], report["still_open"]) == (45, [], 0)
+        assert re.search(r"run 1 of demo: slot 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00, 1 listing", err)
         audit = fyke.json("audit")
         assert (audit["listed"], audit["stored"], audit["unaccounted"]) == (45, 45, 0)
         code, out, _ = fyke("run", "--once", "demo")

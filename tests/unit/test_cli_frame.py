@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def commands(name: str = "fyke", command: Any = None) -> list[tuple[str, Any]]:
 def test_every_verb_has_help_and_an_example_of_itself() -> None:
     for name, command in commands():
         assert command.help, name
-        if name != "fyke" and not (hasattr(command, "list_commands") and not command.invoke_without_command):
+        if name != "fyke":
             assert f"Example: {name}" in (command.epilog or ""), name
         assert [each.name for each in command.params if not each.help and not getattr(each, "hidden", False)] == []
 
@@ -92,6 +93,8 @@ def test_every_verb_answers_to_h(capsys: pytest.CaptureFixture[str]) -> None:
         (("lab", "replay", "no-such-folder"), "there is no no-such-folder"),
         (("lab", "site", "--busy", "3"), "busy is a share from 0 to 1"),
         (("status",), "there is no ledger at fyke.db"),
+        (("source", "list"), "there is no folder sources, and nothing is applied (put a source file there"),
+        (("status", "--ledger", "sqlite:///."), ". is a folder (name a file in it"),
         (("audit", "--ledger", "sqlite:///not/there.db"), "there is no ledger at not/there.db"),
     ],
 )
@@ -102,6 +105,32 @@ def test_a_users_mistake_is_told_and_ends_with_2(
     assert (code, out) == (2, "")
     assert part in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("verb", [("site",), ("replay", ".")])
+def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]) -> None:
+    Path("page.html").write_text("<p>")
+    Path("replay.tsv").write_text(
+        "method\turl\tfile\tstatus\theaders\tmatch\nGET\thttp://x.example/\t./page.html\t200\t\t\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = told(capsys, "lab", *verb, "--port", str(port))
+    assert (code, out) == (2, "")
+    assert f"port {port} is in use (name another one" in err
+
+
+@pytest.mark.parametrize("verb", [("run",), ("run", "--once"), ("run", "--once", "ccgp")])
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_run_without_a_source_leaves_no_ledger_behind(
+    capsys: pytest.CaptureFixture[str], verb: tuple[str, ...], folder: bool
+) -> None:
+    if folder:
+        Path("sources").mkdir()
+    code, _, err = told(capsys, *verb)
+    assert code == 2
+    assert "sources" in err
+    assert list(Path().glob("*.db*")) == []
 
 
 def test_flags_win_wherever_they_stand(capsys: pytest.CaptureFixture[str]) -> None:

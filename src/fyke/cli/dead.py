@@ -15,7 +15,7 @@ from fyke.errors import UsageError
 from fyke.model import DeadFilter
 from fyke.settings import Loaded
 
-app = group("Look at dead letters, replay or drop them.")
+app = group("Look at dead letters, replay or drop them.", example="fyke dead list --source ccgp")
 
 Matching = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Only this outcome, or this text in the reason.")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import inspect
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,8 +20,9 @@ from fyke.lab.replay import run_replay
 from fyke.lab.site import SiteConfig, run_site
 
 INDEX_NAME: Final = "replay.tsv"
+NOT_TO_BE_HAD: Final = (errno.EADDRINUSE, errno.EACCES, errno.EPERM)
 
-app = group("Servers to test with: a misbehaving site, saved pages.")
+app = group("Servers to test with: a misbehaving site, saved pages.", example="fyke lab site --items 100 --port 8080")
 
 # What each field of SiteConfig does; the flags are made from it. Rates are shares from 0 to 1 of the pages.
 SITE_HELP: Final = {
@@ -73,9 +78,10 @@ def site(port: int, host: str, **fields: Any) -> None:
     """
     try:
         config = SiteConfig(**{name: _value(name, value) for name, value in fields.items() if value is not None})
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise UsageError(str(error)) from error
-    run_site(config, host, port, _tell)
+    with _listening(host, port):
+        run_site(config, host, port, _tell)
 
 
 @verb(app, "replay", example="fyke lab replay examples/real --port 8090")
@@ -91,7 +97,22 @@ def replay(
     index = folder / INDEX_NAME if folder.is_dir() else folder
     if not index.is_file():
         raise UsageError(f"there is no {index}", hint=f"DIR holds an index {INDEX_NAME}")
-    run_replay(index, host, port, _tell, root=files)
+    with _listening(host, port):
+        run_replay(index, host, port, _tell, root=files)
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[None]:
+    """A port or an address that cannot be had is the user's to change."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise UsageError(f"{host!r} is no address of this machine", field="--host") from error
+        if error.errno not in NOT_TO_BE_HAD:
+            raise
+        why = "is in use" if error.errno == errno.EADDRINUSE else "may not be listened at"
+        raise UsageError(f"port {port} {why}", field="--port", hint="name another one; 0 takes a free one") from error
 
 
 def _tell(url: str) -> None:

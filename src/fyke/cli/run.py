@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import Stores, apply_folder, open_stores, run_for_ever, run_once_here, run_worker
+from fyke.app import Stores, apply_folder, named_sources, open_stores, run_for_ever, run_once_here, run_worker
 from fyke.app.run import run_loop
 from fyke.cli.flags import Json
 from fyke.cli.logs import start_logging
@@ -17,7 +17,7 @@ from fyke.cli.verb import one_verb, verb
 from fyke.errors import UsageError
 from fyke.pipeline.once import OnceReport
 from fyke.policy.units import parse_duration
-from fyke.settings import Loaded
+from fyke.settings import Loaded, Settings
 
 app = one_verb()
 
@@ -42,10 +42,24 @@ def run(
         return run_loop(lambda: _worker(loaded))
     if once:
         wait_ms = _duration(wait)
+        _some_source(loaded.settings, ids or [], strict=True)
         return run_loop(lambda: _once(loaded, ids or [], wait_ms, as_json=as_json))
     if ids:
         raise UsageError("sources are named with --once only", hint="`fyke source pause` keeps one from running")
+    _some_source(loaded.settings, [], strict=False)
     return run_loop(lambda: _for_ever(loaded))
+
+
+def _some_source(settings: Settings, ids: list[str], *, strict: bool) -> None:
+    """Refuse to make a ledger for nothing: a run in the wrong folder leaves no file there."""
+    if settings.ledger_path.exists():
+        return
+    found = named_sources(settings, ids)
+    faults = [one for one in found if isinstance(one, UsageError)]
+    if faults and (strict or len(faults) == len(found)):
+        raise faults[0]
+    if not found:
+        raise UsageError(f"there is no source in {settings.sources}", hint="put a source file there, or `fyke demo`")
 
 
 def _duration(text: str) -> int:

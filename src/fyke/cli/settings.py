@@ -7,7 +7,7 @@ from fyke.cli.output import print_json, table
 from fyke.cli.verb import group, verb
 from fyke.settings import Lane, Loaded, all_settings, shown, value_of
 
-app = group("Show what is set, and where it was set.")
+app = group("Show what is set, and where it was set.", example="fyke settings show")
 
 
 @verb(app, "show", example="fyke settings show")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -23,7 +25,7 @@ from fyke.settings import Loaded, Settings
 
 SLOTS_SHOWN: Final = 5
 
-app = group("Look at sources, check and apply them, pause and resume them.")
+app = group("Look at sources, check and apply them, pause and resume them.", example="fyke source check")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of an applied source.")]
 Files = Annotated[
@@ -61,7 +63,13 @@ async def list_sources(loaded: Loaded, as_json: Json = False) -> None:
     applied = {row.source.id: row for row in await _rows(loaded.settings)}
     now = int(time.time() * 1000)
     lines = []
-    for one in named_sources(loaded.settings):
+    found = named_sources(loaded.settings)
+    if not applied and not await asyncio.to_thread(Path(loaded.settings.sources).is_dir):
+        raise UsageError(
+            f"there is no folder {loaded.settings.sources}, and nothing is applied",
+            hint="put a source file there, name the folder with --sources, or begin with `fyke demo`",
+        )
+    for one in found:
         if isinstance(one, UsageError):
             lines.append(Line("", "", "broken", "", "", one.file or "", None, str(one)))
         else:
@@ -130,9 +138,10 @@ def show(
     for name, value in _facts(one).items():
         say(f"{name + ':':<11}{value if isinstance(value, str | int) else ', '.join(value)}")
     say(f"{'next:':<11}" + ("" if slots else "by hand only"))
+    clock = "%H:%M:%S" if any(slot % 60_000 for slot in slots) else "%H:%M"
     for slot in slots:
         here, utc = (datetime.fromtimestamp(slot / 1000, each) for each in (zone(one.schedule.timezone), UTC))
-        say(f"  {here:%a %Y-%m-%d %H:%M} {one.schedule.timezone}   {utc:%Y-%m-%d %H:%M} UTC")
+        say(f"  {here:%a %Y-%m-%d {clock}} {one.schedule.timezone}   {utc:%Y-%m-%d {clock}} UTC")
 
 
 def _facts(source: Source) -> dict[str, Any]:

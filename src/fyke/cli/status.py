@@ -96,5 +96,11 @@ def _workers(alive: list[WorkerRow], now: int) -> None:
     say("")
     table(
         ("WORKER", "HOST", "PID", "UP", "LAST SIGN", "IN HAND", "DONE", "FAILED"),
-        [(row.worker, row.host, row.pid, ago(row.started_at, now), row.in_hand, row.done, row.failed) for row in alive],
+        [
+            (
+                *(row.worker, row.host, row.pid, ago(row.started_at, now), ago(row.beat_at, now)),
+                *(row.in_hand, row.done, row.failed),
+            )
+            for row in alive
+        ],
     )

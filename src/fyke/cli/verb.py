@@ -25,10 +25,10 @@ def one_verb() -> typer.Typer:
     return typer.Typer(**APP)
 
 
-def group(text: str) -> typer.Typer:
-    """An app for a verb with verbs below it. `default_verb` gives it an action of its own."""
+def group(text: str, *, example: str = "") -> typer.Typer:
+    """An app for a verb with verbs below it. `default_verb` gives it an action, and an example, of its own."""
     app = typer.Typer(**APP, cls=Verbs, no_args_is_help=True, help=text)
-    app.callback()(lambda: None)
+    app.callback(epilog=f"Example: {example}" if example else None)(lambda: None)
     return app
 
 
