@@ -101,6 +101,8 @@ def test_the_robots_delay_makes_a_lane_slower_and_never_faster() -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/a?b=http://other.example/", "/a#x", "/:443/", "/@other.example/", "/\u4e2d", "/a b", "/%zz"]
 )
-@pytest.mark.parametrize("origin", ["http://a.example", "https://a.example:443", "http://a.example:8080", "http://a-b.c"])
+@pytest.mark.parametrize(
+    "origin", ["http://a.example", "https://a.example:443", "http://a.example:8080", "http://a-b.c"]
+)
 def test_the_short_way_to_a_lane_ends_where_the_long_one_does(origin: str, path: str) -> None:
     assert lane_of(origin + path) == lane_of(origin)

@@ -22,7 +22,7 @@ from fyke.alerts import Alerter, AlertFailed
 from fyke.app.sources import configure_lanes, pick
 from fyke.app.stores import Stores, open_stores
 from fyke.errors import TransientError
-from fyke.model import SourceCounts
+from fyke.model import SourceCounts, WorkerRow
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.pace import Pace
@@ -203,7 +203,8 @@ async def run_for_ever(
     """`fyke run`: scheduler, reaper, reconciler, watch and alerts here, workers in processes of their own."""
     async with open_stores(settings) as stores:
         await configure_lanes(stores)
-        scheduler = Scheduler(stores.ledger, stores.frontier, make_shelf(stores), Stages())
+        stages = Stages()
+        scheduler = Scheduler(stores.ledger, stores.frontier, make_shelf(stores), stages)
         supervisor = Supervisor(
             SupervisorConfig(
                 child_command=tuple(child_command),
@@ -218,7 +219,7 @@ async def run_for_ever(
             scheduler,
             stores.clock,
             Random(),
-            extra=_extra_rounds(stores, progress),
+            extra=_extra_rounds(stores, stages, progress),
         )
         with stopping(supervisor.stop):
             await supervisor.run()
@@ -226,9 +227,26 @@ async def run_for_ever(
 
 
 def _extra_rounds(
-    stores: Stores, progress: Callable[[Stores], Awaitable[None]] | None
+    stores: Stores, stages: Stages, progress: Callable[[Stores], Awaitable[None]] | None
 ) -> list[tuple[str, Round, float]]:
-    rounds: list[tuple[str, Round, float]] = []
+    host, pid, started_at = socket.gethostname(), os.getpid(), stores.clock.now()
+
+    async def beat() -> None:
+        """The scheduler's own stage is counted here, beside its workers' in `fyke status`."""
+        await stores.ledger.beat(
+            WorkerRow(
+                worker=f"{host}:{pid}:scheduler",
+                host=host,
+                pid=pid,
+                version=__version__,
+                pool="scheduler",
+                started_at=started_at,
+                beat_at=stores.clock.now(),
+                stage=stages.snapshot(),
+            )
+        )
+
+    rounds: list[tuple[str, Round, float]] = [("beat", beat, 5.0)]
     if progress is not None:
 
         async def show() -> None:
