@@ -105,7 +105,7 @@ class Shop:
 
     def workers(self) -> list[int]:
         """Process ids of the workers that were there within the last seconds, newest first."""
-        return [pid for (pid,) in self.ask("SELECT pid FROM worker ORDER BY beat_at DESC")]
+        return [pid for (pid,) in self.ask("SELECT pid FROM worker WHERE pool = 'text' ORDER BY beat_at DESC")]
 
     def detail_hits(self) -> dict[str, int]:
         hits: dict[str, int] = self.site.hits()["detail"]
