@@ -57,7 +57,6 @@ class SqlFrontier:
         self._lucky = False
 
     async def configure(self, lanes_: Sequence[LanePolicy], *, tighten: bool = False) -> None:
-        _check_batch(lanes_)
         await self._write(lambda connection, now: lanes.configure(connection, lanes_, tighten=tighten))
 
     async def offer(self, tasks: Sequence[Task]) -> int:

@@ -1,7 +1,8 @@
 """The frontier hands out work. Everything in it can be rebuilt from the ledger.
 
 A state is a place: ready, delayed or leased. Politeness is decided here, by the frontier's clock, for all workers (P4):
-a lane is what shares one budget. In flight = live leases and permits. All batches: at most 1,000 tasks.
+a lane is what shares one budget. In flight = live leases and permits. All batches: at most 1,000 tasks; lanes
+are configured in one call, however many.
 """
 
 from __future__ import annotations

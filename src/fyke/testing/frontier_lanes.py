@@ -59,6 +59,11 @@ class LanesContract:
         await frontier.configure([LanePolicy("slow", 400, 0, 3)], tighten=True)
         assert await take(frontier) == []
 
+    async def test_thousands_of_lanes_are_configured_in_one_call(self, frontier: Frontier) -> None:
+        await frontier.configure([LanePolicy(f"host-{n}.example", 0, 0, 3) for n in range(2_500)])
+        await frontier.offer([item(ref, "host-2499.example") for ref in range(5)])
+        assert len(await take(frontier)) == 3
+
     async def test_a_lane_with_defaults_takes_what_the_first_source_says(self, frontier: Frontier) -> None:
         await frontier.offer([item(ref, "found") for ref in range(9)])
         await frontier.configure([LanePolicy("found", 0, 0, 8)], tighten=True)
