@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.scenario import AFTER_EDIT, CHANGES, FAULTS_OF_READS, READS, broken_promises, play, points
-from tests.crash.virtual import run_virtual
+from tests.crash.virtual import run_virtual, run_virtual_again
 from tests.crash.world import NEVER_FAULTY, Fault, Point, World
 
 FIRST = [(point, fault) for point in points(CHANGES) for fault in Fault]
@@ -21,22 +21,22 @@ def name_of(value: object) -> str:
 
 @pytest.mark.parametrize(("point", "fault"), FIRST, ids=name_of)
 def test_a_fault_in_the_first_walk_breaks_no_promise(point: Point, fault: Fault, ledger_file: Path) -> None:
-    async def main() -> None:
-        world = await play(ledger_file, {point: fault})
+    async def main(file: Path) -> None:
+        world = await play(file, {point: fault})
         assert world.hit == [(point, fault)]
         assert await broken_promises(world) == []
 
-    run_virtual(main())
+    run_virtual_again(main, ledger_file)
 
 
 @pytest.mark.parametrize(("point", "fault"), SECOND, ids=name_of)
 def test_a_fault_in_the_walk_after_an_edit_breaks_no_promise(point: Point, fault: Fault, ledger_file: Path) -> None:
-    async def main() -> None:
-        world = await play(ledger_file, {}, after_edit={point: fault})
+    async def main(file: Path) -> None:
+        world = await play(file, {}, after_edit={point: fault})
         assert world.hit == [(point, fault)]
         assert await broken_promises(world) == []
 
-    run_virtual(main())
+    run_virtual_again(main, ledger_file)
 
 
 def test_without_faults_all_is_fetched_once_and_every_point_is_met(ledger_file: Path) -> None:
