@@ -123,7 +123,7 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
 def run_virtual_again(make: Callable[[Path], Coroutine[Any, Any, T]], ledger_file: Path) -> T:
     """As `run_virtual`; a world that is stuck is played once more from the same ledger, and only then a failure.
 
-    Seen twice in one of five whole runs of the suite and in none of 250 tries to bring it about: the tasks' stacks are
+    Seen twice in one of four whole runs of the suite and in none of 257 tries to bring it about: the tasks' stacks are
     printed, so that whoever sees it next learns what it was.
     """
     spare = Path(shutil.copy(ledger_file, ledger_file.with_name("again.db")))
