@@ -9,7 +9,7 @@ from typing import Any
 
 from fyke.app import SystemClock
 from fyke.db.sqlite import SqliteDatabase
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.model import Column, Entry, Listing, NewRun, PageCommit, PassEnd, PassState, ResolvedSource
 
 PER_PAGE = 50
@@ -46,7 +46,7 @@ async def known_entries(items: int) -> dict[str, Any]:
     clock = SystemClock()
     with tempfile.TemporaryDirectory() as folder:
         database = SqliteDatabase(Path(folder) / "known.db")
-        ledger = SqliteLedger(database, clock)
+        ledger = SqlLedger(database, clock)
         await ledger.migrate()
         await ledger.apply_source(SOURCE)
         rates = []

@@ -12,9 +12,9 @@ from fyke.db.migrate import upgrade
 from fyke.db.sqlite import SqliteDatabase, open_connection
 from fyke.errors import UsageError
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger, audit
-from fyke.ledgers.sqlite.desk import COUNTS
-from fyke.ledgers.sqlite.forget import BY_KEY
+from fyke.ledgers.sql import SqlLedger, audit
+from fyke.ledgers.sql.desk import COUNTS
+from fyke.ledgers.sql.forget import BY_KEY
 from fyke.model import ForgetFilter
 from fyke.pipeline import auditor
 from fyke.testing.clock import FakeClock
@@ -46,8 +46,8 @@ def path(tmp_path: Path, empty_ledger: Path) -> Path:
 
 
 @pytest.fixture
-async def ledger(path: Path, clock: FakeClock) -> AsyncIterator[SqliteLedger]:
-    found = SqliteLedger(SqliteDatabase(path), clock)
+async def ledger(path: Path, clock: FakeClock) -> AsyncIterator[SqlLedger]:
+    found = SqlLedger(SqliteDatabase(path), clock)
     yield found
     await found.close()
 
@@ -66,7 +66,7 @@ def contents(files: tuple[Path, ...]) -> list[bytes]:
     return [file.read_bytes() for file in files]
 
 
-async def filled(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def filled(ledger: SqlLedger, clock: FakeClock) -> None:
     steps = Steps(ledger, clock)
     await steps.source()
     await everything(steps)
@@ -75,7 +75,7 @@ async def filled(ledger: SqliteLedger, clock: FakeClock) -> None:
 class TestDeskOfSqlite(DeskContract):
     """The contract, and what only a file can show."""
 
-    async def test_an_audit_keeps_nobody_waiting(self, ledger: SqliteLedger, clock: FakeClock, path: Path) -> None:
+    async def test_an_audit_keeps_nobody_waiting(self, ledger: SqlLedger, clock: FakeClock, path: Path) -> None:
         """Reads and writes go on beside it, and it counts one snapshot."""
         steps = Steps(ledger, clock)
         await steps.source("plain", detail=False, scope="plain", table="plain_notices")
@@ -87,7 +87,7 @@ class TestDeskOfSqlite(DeskContract):
         assert report.listed in (3_000, 3_001)
         assert report.balanced
 
-    async def test_an_audit_changes_nothing(self, ledger: SqliteLedger, clock: FakeClock, path: Path) -> None:
+    async def test_an_audit_changes_nothing(self, ledger: SqlLedger, clock: FakeClock, path: Path) -> None:
         await filled(ledger, clock)
         files = (path, path.with_name("fyke.db-wal"))
         before = await asyncio.to_thread(contents, files)
@@ -95,7 +95,7 @@ class TestDeskOfSqlite(DeskContract):
         assert await asyncio.to_thread(contents, files) == before
 
     async def test_a_ledger_that_was_moved_away_is_not_audited(
-        self, ledger: SqliteLedger, damage: Callable[[str], Awaitable[None]]
+        self, ledger: SqlLedger, damage: Callable[[str], Awaitable[None]]
     ) -> None:
         await damage("INSERT INTO meta VALUES ('moved_to', 'postgresql://elsewhere')")
         with pytest.raises(UsageError, match="moved to"):
@@ -128,7 +128,7 @@ class TestRepairWithTheFrontier:
     """`fyke audit --repair`: the ledger mends itself, the reconciler brings the frontier in line."""
 
     async def test_a_task_deleted_behind_the_frontiers_back_is_named_and_offered_again(
-        self, ledger: SqliteLedger, clock: FakeClock, path: Path, damage: Callable[[str], Awaitable[None]]
+        self, ledger: SqlLedger, clock: FakeClock, path: Path, damage: Callable[[str], Awaitable[None]]
     ) -> None:
         steps, database = Steps(ledger, clock), SqliteDatabase(path)
         frontier = SqlFrontier(database, clock, Random(1))
@@ -148,7 +148,7 @@ class TestRepairWithTheFrontier:
         await database.close()
 
     async def test_a_task_whose_item_was_deleted_is_named_and_dropped(
-        self, ledger: SqliteLedger, clock: FakeClock, path: Path
+        self, ledger: SqlLedger, clock: FakeClock, path: Path
     ) -> None:
         steps, database = Steps(ledger, clock), SqliteDatabase(path)
         frontier = SqlFrontier(database, clock, Random(1))

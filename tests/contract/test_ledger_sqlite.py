@@ -13,7 +13,7 @@ import pytest
 from fyke.db.migrate import upgrade
 from fyke.db.sqlite import SqliteDatabase, open_connection
 from fyke.errors import TransientError, UsageError
-from fyke.ledgers.sqlite import SqliteLedger, commits, coverage, due, entries, pages, runs
+from fyke.ledgers.sql import SqlLedger, commits, coverage, due, entries, pages, runs
 from fyke.model import Committed, DeadFilter, ForgetFilter, Outcome, PassState, Task
 from fyke.testing.clock import FakeClock
 from fyke.testing.effects import install_effect_log, read_effects, written_twice
@@ -39,30 +39,30 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path, clock: FakeClock, empty_ledger: Path) -> AsyncIterator[SqliteLedger]:
+async def ledger(tmp_path: Path, clock: FakeClock, empty_ledger: Path) -> AsyncIterator[SqlLedger]:
     shutil.copy(empty_ledger, tmp_path / "ledger.db")
-    found = SqliteLedger(SqliteDatabase(tmp_path / "ledger.db"), clock)
+    found = SqlLedger(SqliteDatabase(tmp_path / "ledger.db"), clock)
     yield found
     await found.close()
 
 
 @pytest.fixture
-async def other(ledger: SqliteLedger, tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteLedger]:
-    found = SqliteLedger(SqliteDatabase(tmp_path / "ledger.db"), clock)
+async def other(ledger: SqlLedger, tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqlLedger]:
+    found = SqlLedger(SqliteDatabase(tmp_path / "ledger.db"), clock)
     yield found
     await found.close()
 
 
-class TestSqliteLedger(LedgerContract):
+class TestSqlLedger(LedgerContract):
     pass
 
 
-async def open_many(path: Path, clock: FakeClock, count: int) -> list[SqliteLedger]:
-    return [SqliteLedger(SqliteDatabase(path), clock) for _ in range(count)]
+async def open_many(path: Path, clock: FakeClock, count: int) -> list[SqlLedger]:
+    return [SqlLedger(SqliteDatabase(path), clock) for _ in range(count)]
 
 
 async def test_eight_writers_of_the_same_keys_write_each_once(
-    ledger: SqliteLedger, clock: FakeClock, tmp_path: Path
+    ledger: SqlLedger, clock: FakeClock, tmp_path: Path
 ) -> None:
     # SCENARIOS 20
     book, random = await Book(ledger, clock).prepare(), Random(7)
@@ -102,7 +102,7 @@ async def test_eight_writers_of_the_same_keys_write_each_once(
         await writer.close()
 
 
-async def test_the_effect_log_sees_a_second_writing(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_the_effect_log_sees_a_second_writing(ledger: SqlLedger, clock: FakeClock) -> None:
     book = await Book(ledger, clock).prepare()
     await ledger._db.write(lambda connection: install_effect_log(connection, "gov_procure"))
     await book.stored("a", {"title": "v1"})
@@ -114,7 +114,7 @@ async def test_the_effect_log_sees_a_second_writing(ledger: SqliteLedger, clock:
     assert [effect.kind for effect in await ledger._db.read(read_effects)] == ["insert", "update"]
 
 
-async def test_a_row_that_a_constraint_refuses_is_found_by_halving(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_a_row_that_a_constraint_refuses_is_found_by_halving(ledger: SqlLedger, clock: FakeClock) -> None:
     # SCENARIOS 17: a batch of 1,000 with one row that breaks a check
     book = await Book(ledger, clock).prepare()
     trigger = (
@@ -138,7 +138,7 @@ async def test_a_row_that_a_constraint_refuses_is_found_by_halving(ledger: Sqlit
     await book.balanced()
 
 
-async def test_a_full_disk_is_passing_and_leaves_nothing_half(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_a_full_disk_is_passing_and_leaves_nothing_half(ledger: SqlLedger, clock: FakeClock) -> None:
     # CRASH-WINDOWS 22
     book = await Book(ledger, clock).prepare()
     lease = await book.begin()
@@ -152,7 +152,7 @@ async def test_a_full_disk_is_passing_and_leaves_nothing_half(ledger: SqliteLedg
     await book.balanced()
 
 
-async def test_the_file_itself_refuses_a_second_running_run(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_the_file_itself_refuses_a_second_running_run(ledger: SqlLedger, clock: FakeClock) -> None:
     book = await Book(ledger, clock).prepare()
     await book.open(slot=1_000)
     again = (
@@ -164,7 +164,7 @@ async def test_the_file_itself_refuses_a_second_running_run(ledger: SqliteLedger
     assert len(await ledger.running()) == 1
 
 
-async def test_only_what_may_still_cover_stays_on_record(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_only_what_may_still_cover_stays_on_record(ledger: SqlLedger, clock: FakeClock) -> None:
     book = await Book(ledger, clock).prepare()
 
     async def kept() -> list[tuple[int, str]]:
@@ -185,7 +185,7 @@ async def test_only_what_may_still_cover_stays_on_record(ledger: SqliteLedger, c
     assert await kept() == []
 
 
-async def test_an_id_is_never_given_twice(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_an_id_is_never_given_twice(ledger: SqlLedger, clock: FakeClock) -> None:
     # A result of a forgotten item may still come, and must not meet the next one.
     book = await Book(ledger, clock).prepare()
     (old,) = await book.listed("a")
@@ -195,7 +195,7 @@ async def test_an_id_is_never_given_twice(ledger: SqliteLedger, clock: FakeClock
     assert await book.commit(make_result(old)) == [Committed.LATE]
 
 
-async def test_fill_rates_are_counted_by_source_day_and_field(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_fill_rates_are_counted_by_source_day_and_field(ledger: SqlLedger, clock: FakeClock) -> None:
     # SCENARIOS 6
     book = await Book(ledger, clock).prepare()
     tasks = await book.listed("a", "b", "c")
@@ -214,7 +214,7 @@ async def test_fill_rates_are_counted_by_source_day_and_field(ledger: SqliteLedg
     assert found == [("budget", 0, 2), ("title", 2, 2)]
 
 
-async def test_a_ledger_that_was_moved_stops_every_process_on_it(ledger: SqliteLedger, clock: FakeClock) -> None:
+async def test_a_ledger_that_was_moved_stops_every_process_on_it(ledger: SqlLedger, clock: FakeClock) -> None:
     # CRASH-WINDOWS 41
     book = await Book(ledger, clock).prepare()
     lease = await book.begin()
@@ -258,7 +258,7 @@ BY_PARTIAL_INDEX = {"due items": "item_pending", "due passes": "pass_running"}
 
 
 @pytest.mark.parametrize("name", HOT)
-async def test_no_hot_statement_walks_a_big_table(ledger: SqliteLedger, name: str) -> None:
+async def test_no_hot_statement_walks_a_big_table(ledger: SqlLedger, name: str) -> None:
     statement = HOT[name]
     marks = {int(number) for number in re.findall(r"\?(\d+)", statement)}
     values = [1] * (max(marks, default=0) or statement.count("?"))

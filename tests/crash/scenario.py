@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.pipeline.auditor import audit
 from fyke.testing.effects import read_effects, written_twice
 from tests.crash.virtual import TimedDatabase
@@ -134,7 +134,7 @@ async def broken_balance(world: World) -> list[str]:
     database = TimedDatabase(world.path)
     try:
         frontier = SqlFrontier(database, world.clock, Random(1), lease_ms=1000)
-        report = await audit(SqliteLedger(database, world.clock), frontier)
+        report = await audit(SqlLedger(database, world.clock), frontier)
     finally:
         await database.close()
     found = [f"audit: {finding.kind} {finding.key}: {finding.message}" for finding in report.findings]

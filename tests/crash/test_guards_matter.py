@@ -16,7 +16,7 @@ from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers import clock_steps, sql_places
 from fyke.frontiers import sql_statements as sql
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger, commits, due, pages, runs, walks
+from fyke.ledgers.sql import SqlLedger, commits, due, pages, runs, walks
 from fyke.model import Delivery, NewRun, OpenedRun
 from fyke.pipeline import lister
 from fyke.pipeline.committer import Committer
@@ -148,7 +148,7 @@ def ledger_case(case: Callable[[Book], Awaitable[None]]) -> Scene:
         database = SqliteDatabase(path.with_suffix(".case"))
         try:
             clock = FakeClock()
-            ledger = SqliteLedger(database, clock)
+            ledger = SqlLedger(database, clock)
             await ledger.migrate()
             await case(await Book(ledger, clock).prepare())
         except AssertionError as error:

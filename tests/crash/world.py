@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from fyke.errors import FetchFailed, TransientError
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.model import LanePolicy
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
@@ -188,7 +188,7 @@ class World:
         """The parts of a new process; what is left of it at the end is thrown away."""
         number = len(self.processes) + 1
         database, calls, random = TimedDatabase(self.path), Calls(plan or {}, self.meanwhile), Random(number)
-        ledger: Any = Proxy("ledger", SqliteLedger(database, self.clock), calls)
+        ledger: Any = Proxy("ledger", SqlLedger(database, self.clock), calls)
         frontier: Any = Proxy("frontier", SqlFrontier(database, self.clock, random, lease_ms=self.lease), calls)
         fetcher: Any = Proxy("fetcher", PlayedFetcher(self.site, self.clock, self.fetches, calls.die), calls)
         stages, shelf = Stages(), SourceShelf(ledger, lambda _: self.source)
@@ -249,7 +249,7 @@ class World:
 async def prepare(path: Path, source: PlayedSource | None = None) -> None:
     """Tables, the source, and the triggers that log each write of a row."""
     database, resolved = TimedDatabase(path), (source or PlayedSource()).resolved
-    ledger = SqliteLedger(database, VirtualClock())
+    ledger = SqlLedger(database, VirtualClock())
     await ledger.migrate()
     await ledger.apply_source(resolved)
     await database.write(lambda connection: install_effect_log(connection, resolved.table))

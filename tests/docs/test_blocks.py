@@ -10,7 +10,7 @@ import pytest
 from fyke.app import SystemClock
 from fyke.db.sqlite import SqliteDatabase
 from fyke.db.typed import ensure_table
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.model import Column, ColumnType
 from fyke.settings import load_settings
 from tests.docs.pages import PAGES, Block, blocks
@@ -35,7 +35,7 @@ def shown(kind: str) -> list[Block]:
 async def make_ledger(path: Path) -> None:
     database = SqliteDatabase(path)
     try:
-        await SqliteLedger(database, SystemClock()).migrate()
+        await SqlLedger(database, SystemClock()).migrate()
         await database.write(lambda connection: ensure_table(connection, "gov_procure", COLUMNS, 0))
     finally:
         await database.close()

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.testing.clock import FakeClock
 
 
 class Servers(Struct):
     clock: FakeClock
-    ledger: SqliteLedger
+    ledger: SqlLedger
     frontier: SqlFrontier
 
 
@@ -25,7 +25,7 @@ class Servers(Struct):
 async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
     clock = FakeClock()
     database = SqliteDatabase(tmp_path / "ledger.db")
-    ledger = SqliteLedger(database, clock)
+    ledger = SqlLedger(database, clock)
     await ledger.migrate()
     yield Servers(clock, ledger, SqlFrontier(database, clock, Random(1), lease_ms=30_000))
     await database.close()

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from fyke.app.sources import configure_lanes
 from fyke.fetchers.robots import RobotsRules
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.model import Delivery, FetchPolicy, Fields, LanePolicy, Listing, ListPage, Request, Response, Task, TaskKind
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
@@ -118,7 +118,7 @@ class Office(Struct):
     """One process that collects."""
 
     clock: VirtualClock
-    ledger: SqliteLedger
+    ledger: SqlLedger
     frontier: SqlFrontier
     sender: Sender
     scheduler: Scheduler
@@ -156,7 +156,7 @@ async def office(
 ) -> AsyncIterator[Office]:
     """A process on the ledger at `path`, which is made where there is none. `wait`: how long it collects, in ms."""
     database, random, stages = TimedDatabase(path), Random(number), Stages()
-    ledger = SqliteLedger(database, clock)
+    ledger = SqlLedger(database, clock)
     await ledger.migrate()
     frontier = SqlFrontier(database, clock, random, lease_ms=30_000)
     by_text = {source.resolved.text: source for source in sources}

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.model import PassEnd, PassState, RunState
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
@@ -31,7 +31,7 @@ def at(text: str) -> int:
 
 class Setting(Struct):
     clock: FakeClock
-    ledger: SqliteLedger
+    ledger: SqlLedger
     frontier: SqlFrontier
     source: Any
 
@@ -55,7 +55,7 @@ class Setting(Struct):
 async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
     clock = FakeClock(at("2026-11-29 07:00:00"))
     database = SqliteDatabase(tmp_path / "ledger.db")
-    ledger = SqliteLedger(database, clock)
+    ledger = SqlLedger(database, clock)
     await ledger.migrate()
     source = PlayedSource()
     source.schedule = SourceSchedule(cron=("0 8 * * *",))

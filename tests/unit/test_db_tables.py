@@ -114,11 +114,11 @@ START = """
 import asyncio, sys
 from pathlib import Path
 from fyke.db.sqlite import SqliteDatabase
-from fyke.ledgers.sqlite import SqliteLedger
+from fyke.ledgers.sql import SqlLedger
 from fyke.testing.clock import FakeClock
 
 async def main():
-    ledger = SqliteLedger(SqliteDatabase(Path(sys.argv[1])), FakeClock())
+    ledger = SqlLedger(SqliteDatabase(Path(sys.argv[1])), FakeClock())
     await ledger.migrate()
     print((await ledger.identity())[0], *sorted({"alembic", "sqlalchemy"} & set(sys.modules)))
     await ledger.close()

@@ -55,13 +55,13 @@ async def open_stores(settings: Settings, *, create: bool = True) -> AsyncIterat
     """
     from fyke.db.sqlite import SqliteDatabase
     from fyke.frontiers.sql import SqlFrontier
-    from fyke.ledgers.sqlite import SqliteLedger
+    from fyke.ledgers.sql import SqlLedger
 
     path = settings.ledger_path
     _check_place(path, create=create)
     clock = SystemClock()
     database = SqliteDatabase(path)
-    ledger: Ledger = SqliteLedger(database, clock)
+    ledger: Ledger = SqlLedger(database, clock)
     frontier: Frontier = SqlFrontier(database, clock, Random(), lease_ms=settings.lease)
     try:
         await ledger.migrate()

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from fyke.db.errors import is_row_error
 from fyke.db.typed import TypedTable, decode_table
-from fyke.ledgers.sqlite.cleaning import to_json
+from fyke.ledgers.sql.cleaning import to_json
 from fyke.model import Column, Fields
 
 T = TypeVar("T")

@@ -9,14 +9,14 @@ import sqlite3
 from collections.abc import Sequence
 
 from fyke.errors import UsageError
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.coverage import KEEP_SHOWN
-from fyke.ledgers.sqlite.entries import KNOWN, Item, PageWork, Row, add_counts, prepare, take, write_work
-from fyke.ledgers.sqlite.records import SourceFacts, read_facts
-from fyke.ledgers.sqlite.runs import listing_number
-from fyke.ledgers.sqlite.sources import number_of
-from fyke.ledgers.sqlite.state import plain
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.coverage import KEEP_SHOWN
+from fyke.ledgers.sql.entries import KNOWN, Item, PageWork, Row, add_counts, prepare, take, write_work
+from fyke.ledgers.sql.records import SourceFacts, read_facts
+from fyke.ledgers.sql.runs import listing_number
+from fyke.ledgers.sql.sources import number_of
+from fyke.ledgers.sql.state import plain
 from fyke.model import Entry, Listing, PageCommit, PageResult
 
 RAW_LIMIT = 20_000

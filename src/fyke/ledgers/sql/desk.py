@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from fyke.db.typed import OWN_COLUMNS, bind, quoted, read_table
 from fyke.errors import UsageError, nearest
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.coverage import cover
-from fyke.ledgers.sqlite.letters import reason_given
-from fyke.ledgers.sqlite.sources import number_of
-from fyke.ledgers.sqlite.walks import STATES_OF_RUN, WORST, read_runs
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.coverage import cover
+from fyke.ledgers.sql.letters import reason_given
+from fyke.ledgers.sql.sources import number_of
+from fyke.ledgers.sql.walks import STATES_OF_RUN, WORST, read_runs
 from fyke.model import Column, ColumnType, Fields, GapRow, PassState, RunRow, SourceCounts
 
 ROWS_CHUNK = 1_000

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.runs import PASS_GENERATION, task_of_pass
-from fyke.ledgers.sqlite.sources import ACTIVE
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.runs import PASS_GENERATION, task_of_pass
+from fyke.ledgers.sql.sources import ACTIVE
 from fyke.model import DueItem, ItemState, Task, TaskKind
 
 # CROSS JOIN keeps the order of the loops: items by id first, so that LIMIT ends the walk. What is due in the future was

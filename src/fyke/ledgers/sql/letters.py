@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from fyke.errors import UsageError
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.coverage import read_anew
-from fyke.ledgers.sqlite.records import write_tally
-from fyke.ledgers.sqlite.state import plain
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.coverage import read_anew
+from fyke.ledgers.sql.records import write_tally
+from fyke.ledgers.sql.state import plain
 from fyke.model import DeadFilter, DeadLetter, Task, TaskKind
 
 OFFER_LIMIT = 1_000

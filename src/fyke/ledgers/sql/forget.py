@@ -12,9 +12,9 @@ from typing import Any
 
 from fyke.db.typed import quoted
 from fyke.errors import UsageError
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.coverage import read_anew
-from fyke.ledgers.sqlite.records import write_tally
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.coverage import read_anew
+from fyke.ledgers.sql.records import write_tally
 from fyke.model import ForgetFilter
 
 # Up to here sightings are looked up by listing and key; beyond, one walk over all of them is cheaper.

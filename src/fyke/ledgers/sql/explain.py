@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fyke.ledgers.sqlite.access import Statements
+from fyke.ledgers.sql.access import Statements
 from fyke.model import Explanation, Fields, ItemState
 
 Row = dict[str, Any]

@@ -17,8 +17,8 @@ import msgspec
 from fyke.db.errors import translate
 from fyke.db.sqlite import open_connection
 from fyke.db.typed import FLOAT_DIGITS, TypedTable, bind, decode_table, quoted
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
 from fyke.model import AuditReport, AuditSource, ColumnType
 
 # A page is written before its items are offered: what is younger than this is on its way.

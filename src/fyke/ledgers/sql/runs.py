@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from fyke.errors import UsageError
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.coverage import read_coverage
-from fyke.ledgers.sqlite.sources import ACTIVE, number_of
-from fyke.ledgers.sqlite.state import plain
-from fyke.ledgers.sqlite.walks import cut_run, end_run, finish_pass, read_runs
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.coverage import read_coverage
+from fyke.ledgers.sql.sources import ACTIVE, number_of
+from fyke.ledgers.sql.state import plain
+from fyke.ledgers.sql.walks import cut_run, end_run, finish_pass, read_runs
 from fyke.model import (
     Fields,
     Listing,

@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from fyke.ledgers.sqlite.cleaning import clean_json
-from fyke.ledgers.sqlite.fills import Fill
-from fyke.ledgers.sqlite.letters import FRESH
-from fyke.ledgers.sqlite.records import Draft, SourceFacts, write_drafts, write_tally
-from fyke.ledgers.sqlite.state import plain, write_events
+from fyke.ledgers.sql.cleaning import clean_json
+from fyke.ledgers.sql.fills import Fill
+from fyke.ledgers.sql.letters import FRESH
+from fyke.ledgers.sql.records import Draft, SourceFacts, write_drafts, write_tally
+from fyke.ledgers.sql.state import plain, write_events
 from fyke.model import Entry, Event, Fields, Outcome, Task, TaskKind
 
 REOPEN_PAUSE_MS = 86_400_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from fyke.ledgers.sqlite.cleaning import to_json
+from fyke.ledgers.sql.cleaning import to_json
 from fyke.model import Coverage
 
 DAY_MS = 86_400_000

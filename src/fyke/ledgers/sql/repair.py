@@ -12,12 +12,12 @@ from types import MappingProxyType
 
 import msgspec
 
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.coverage import read_anew
-from fyke.ledgers.sqlite.findings import Kind
-from fyke.ledgers.sqlite.letters import FRESH
-from fyke.ledgers.sqlite.records import Draft, write_drafts
-from fyke.ledgers.sqlite.restore import (
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.coverage import read_anew
+from fyke.ledgers.sql.findings import Kind
+from fyke.ledgers.sql.letters import FRESH
+from fyke.ledgers.sql.records import Draft, write_drafts
+from fyke.ledgers.sql.restore import (
     HEAD,
     Whole,
     facts_of,

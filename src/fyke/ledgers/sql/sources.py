@@ -12,8 +12,8 @@ import msgspec
 
 from fyke.db.typed import ensure_table
 from fyke.errors import UsageError, nearest
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.state import plain
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.state import plain
 from fyke.model import Column, LanePolicy, ResolvedSource, SourceRow
 
 # What a source's row holds of the source, in the order of SOURCE_VALUES.

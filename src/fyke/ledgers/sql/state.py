@@ -13,8 +13,8 @@ import msgspec
 
 from fyke.db.migrate import load_alembic, newest_schema, schema_of, upgrade
 from fyke.errors import UsageError
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.cleaning import to_json
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.cleaning import to_json
 from fyke.model import Event, LaneRow, WorkerRow
 
 LANE_COLUMNS = "lane, hold_until, hold_reason, blocks, robots_text, robots_status, robots_at"

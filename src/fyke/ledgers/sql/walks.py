@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.coverage import cover
-from fyke.ledgers.sqlite.state import plain, write_events
+from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.coverage import cover
+from fyke.ledgers.sql.state import plain, write_events
 from fyke.model import Event, PassEnd, PassRow, PassState, RunRow, RunState
 
 RUN_COLUMNS = """

@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from fyke.ledgers.sqlite.access import Statements
-from fyke.ledgers.sqlite.cleaning import clean_json, to_json
-from fyke.ledgers.sqlite.entries import LETTER
-from fyke.ledgers.sqlite.fills import Fill
-from fyke.ledgers.sqlite.letters import FRESH
-from fyke.ledgers.sqlite.records import Draft, SourceFacts, read_facts, write_drafts, write_tally
-from fyke.ledgers.sqlite.state import plain, write_events
+from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.cleaning import clean_json, to_json
+from fyke.ledgers.sql.entries import LETTER
+from fyke.ledgers.sql.fills import Fill
+from fyke.ledgers.sql.letters import FRESH
+from fyke.ledgers.sql.records import Draft, SourceFacts, read_facts, write_drafts, write_tally
+from fyke.ledgers.sql.state import plain, write_events
 from fyke.model import Committed, Event, ItemState, Outcome, Result
 
 ITEMS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 
-from fyke.ledgers.sqlite.state import write_events
+from fyke.ledgers.sql.state import write_events
 from fyke.model import Event
 from fyke.policy.filling import WINDOW, fall_text, fallen
 

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from fyke.db.typed import OWN_COLUMNS
 from fyke.errors import UsageError
-from fyke.ledgers.sqlite.cleaning import to_json
-from fyke.ledgers.sqlite.desk import shown
-from fyke.ledgers.sqlite.pages import SUBMITTED, next_item
-from fyke.ledgers.sqlite.records import SourceFacts, read_facts
-from fyke.ledgers.sqlite.runs import listing_number
+from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.desk import shown
+from fyke.ledgers.sql.pages import SUBMITTED, next_item
+from fyke.ledgers.sql.records import SourceFacts, read_facts
+from fyke.ledgers.sql.runs import listing_number
 from fyke.model import ColumnType, Fields, Listing
 from fyke.policy.politeness import lane_of
 
