@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from fyke.db.connection import RepeatTransaction
 from fyke.errors import FykeError, TransientError, UsageError
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -35,11 +36,13 @@ def _code(error: BaseException) -> int | None:
 
 def is_busy(error: BaseException) -> bool:
     """Whether repeating the whole transaction soon may succeed."""
-    return _code(error) in _BUSY
+    return _code(error) in _BUSY or isinstance(error, RepeatTransaction)
 
 
 def translate(error: BaseException, path: Path | None = None) -> BaseException:
     """TransientError for what passes, UsageError for a damaged file; our own and row errors as they are."""
+    if isinstance(error, RepeatTransaction):
+        return TransientError(f"raced with other writers: {error}")
     code = _code(error)
     if code in _DAMAGED:
         file = path or "FILE"

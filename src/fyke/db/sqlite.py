@@ -18,12 +18,14 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
+from fyke.db.connection import Dialect
 from fyke.db.errors import is_busy, translate
 from fyke.db.migrate import refuse_foreign
+from fyke.db.sqlite_connection import SqliteConnection
 from fyke.errors import UsageError
 
 T = TypeVar("T")
-Call: TypeAlias = Callable[[sqlite3.Connection], Any]
+Call: TypeAlias = Callable[[SqliteConnection], Any]
 Asked: TypeAlias = "tuple[Call, asyncio.Future[Any], bool]"
 Answer: TypeAlias = "tuple[asyncio.Future[Any], Any, BaseException | None]"
 
@@ -43,21 +45,15 @@ PRAGMAS = (
 )
 
 
-def open_connection(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def open_connection(path: Path, *, read_only: bool = False) -> SqliteConnection:
     """Open the file with our settings; autocommit, so that transactions are ours alone."""
     if read_only:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-        )
+        connection = _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA cache_size=-16384")
         return connection
     try:
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        connection = _connect(path)
     except sqlite3.OperationalError as error:
         if path.is_dir():
             raise UsageError(f"{path} is a folder", hint="name a file in it: --ledger sqlite:///PATH") from error
@@ -82,12 +78,25 @@ def open_connection(path: Path, *, read_only: bool = False) -> sqlite3.Connectio
     return connection
 
 
+def _connect(place: Path | str, *, uri: bool = False) -> SqliteConnection:
+    return sqlite3.connect(
+        place,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        uri=uri,
+        factory=SqliteConnection,
+    )
+
+
 class SqliteDatabase:
-    """Asynchronous access to one file. Use from one event loop; close it at the end.
+    """`db.connection.Database` on one file. Use from one event loop; close it at the end.
 
     `write` and `read` raise TransientError for what passes (busy, disk full, I/O) and the driver's own error for what
     does not; see `db.errors`.
     """
+
+    dialect: Dialect = "sqlite"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -102,7 +111,7 @@ class SqliteDatabase:
         self.version = 0  # counts commits seen, ours and others'
         self.waited = 0.0  # seconds that the last write waited for the file; for calls inside it
 
-    async def write(self, call: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
+    async def write(self, call: Callable[[SqliteConnection], T], *, durable: bool = True) -> T:
         """Run `call` inside a write transaction; returns after it is committed, and with `durable` on the disk.
 
         What is not durable outlives the process, but a power failure may take the last of it; never the file's order:
@@ -110,7 +119,7 @@ class SqliteDatabase:
         """
         return await self._submit(self._writes, call, durable=durable)
 
-    async def read(self, call: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, call: Callable[[SqliteConnection], T]) -> T:
         """Run `call` inside one read snapshot, beside the writer."""
         return await self._submit(self._reads, call, durable=False)
 
@@ -126,6 +135,10 @@ class SqliteDatabase:
                 await asyncio.wait_for(changed.wait(), timeout)
             except TimeoutError:
                 return
+
+    def now(self) -> int:
+        """The host's clock."""
+        return time.time_ns() // 1_000_000
 
     async def close(self) -> None:
         """Finish what was submitted and close the connections."""
@@ -146,7 +159,7 @@ class SqliteDatabase:
         return self._changed
 
     async def _submit(
-        self, asked: SimpleQueue[Asked | None], call: Callable[[sqlite3.Connection], T], *, durable: bool
+        self, asked: SimpleQueue[Asked | None], call: Callable[[SqliteConnection], T], *, durable: bool
     ) -> T:
         self._start()
         if self._closing:
@@ -174,7 +187,7 @@ class SqliteDatabase:
             self._loop.call_soon_threadsafe(self._answer, answers, wrote)
 
     def _write_loop(self) -> None:
-        connection: sqlite3.Connection | None = None
+        connection: SqliteConnection | None = None
         ended = False
         while not ended:
             group: list[Asked] = []
@@ -199,14 +212,14 @@ class SqliteDatabase:
         if connection is not None:
             connection.close()
 
-    def _transact(self, connection: sqlite3.Connection, group: list[Asked]) -> list[Answer]:
+    def _transact(self, connection: SqliteConnection, group: list[Asked]) -> list[Answer]:
         asked_at = time.monotonic()
         durable = any(durable for _, _, durable in group)
         connection.execute(SYNC_FULL if durable else SYNC_NORMAL)
         for attempt in range(BUSY_REPEATS):
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                self.waited = time.monotonic() - asked_at
+                self.waited = connection.waited = time.monotonic() - asked_at
                 answers = [(future, *self._run(connection, call)) for call, future, _ in group]
                 connection.execute("COMMIT")
             except BaseException as error:
@@ -220,7 +233,7 @@ class SqliteDatabase:
                 return answers
         raise AssertionError("unreachable")
 
-    def _run(self, connection: sqlite3.Connection, call: Call) -> tuple[Any, BaseException | None]:
+    def _run(self, connection: SqliteConnection, call: Call) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT call")
         try:
             value = call(connection)
@@ -235,7 +248,7 @@ class SqliteDatabase:
         return value, None
 
     def _read_loop(self) -> None:
-        connection: sqlite3.Connection | None = None
+        connection: SqliteConnection | None = None
         while True:
             try:
                 asked = self._reads.get(timeout=1.0)
@@ -261,7 +274,7 @@ class SqliteDatabase:
         if connection is not None:
             connection.close()
 
-    def _look_for_others(self, connection: sqlite3.Connection) -> None:
+    def _look_for_others(self, connection: SqliteConnection) -> None:
         with contextlib.suppress(sqlite3.Error):
             version = connection.execute("PRAGMA data_version").fetchone()[0]
             if version != self._data_version:
