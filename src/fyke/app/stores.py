@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from random import Random
+from typing import Any, Final
 
 from msgspec import Struct
 
-from fyke.errors import UsageError
+from fyke.app.waiting import Patience
+from fyke.errors import TransientError, UsageError
 from fyke.ports import Clock, Frontier, Ledger
-from fyke.settings import Settings
+from fyke.settings import Settings, masked
+
+# Extra → the drivers that come with it.
+DRIVERS: Final = {"redis": ("redis",), "postgres": ("asyncpg", "greenlet"), "mysql": ("asyncmy", "greenlet")}
+OPEN_LIMIT_S: Final = 20.0
 
 # --- Time and stores ---
 
@@ -44,33 +51,103 @@ class Stores(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_stores(settings: Settings, *, create: bool = True) -> AsyncIterator[Stores]:
+async def open_stores(settings: Settings, *, create: bool = True, wait: bool = False) -> AsyncIterator[Stores]:
     """Open ledger and frontier, upgrade their tables, and empty a frontier that belongs to another ledger or epoch.
 
-    `create` False: a ledger that is not there yet is an error, so that looking at the wrong folder shows.
+    `create` False: a ledger that is not there yet is an error, so that looking at the wrong folder shows. `wait`:
+    servers that are not there yet are waited for, `servers.wait` long.
 
     Raises:
-        UsageError: there is no ledger, it was moved, or a newer Fyke wrote it.
+        UsageError: there is no ledger, it was moved, or a newer Fyke wrote it; a driver is not installed.
         TransientError: it cannot be opened now.
     """
-    from fyke.db.sqlite import SqliteDatabase
-    from fyke.frontiers.sql import SqlFrontier
+    if settings.ledger_path is not None:
+        _check_place(settings.ledger_path, create=create)
+    host_clock = SystemClock()
+    patience = Patience(settings.servers.wait if wait else 0, host_clock, Random())
+    async with AsyncExitStack() as stack:
+        database, clock = await patience.reach(masked(settings.ledger), _limited(lambda: _database(settings, stack)))
+        ledger = await patience.reach(masked(settings.ledger), lambda: _ledger(database, clock, stack))
+        where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
+        frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
+        await patience.reach(where, lambda: _belong(ledger, frontier))
+        yield Stores(settings, clock, ledger, frontier)
+
+
+def back_end(module: str, extra: str) -> Any:
+    """A module of ours whose drivers come with an extra.
+
+    Raises:
+        UsageError: they are not installed; names the extra.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in DRIVERS[extra]:
+            raise
+        raise UsageError(
+            f"the package {error.name} is not installed, which this server needs", hint=f"pip install 'fyke[{extra}]'"
+        ) from error
+
+
+def _limited(open_: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+    """A server that accepts connections and never answers is away, too."""
+
+    async def within() -> Any:
+        try:
+            return await asyncio.wait_for(open_(), OPEN_LIMIT_S)
+        except TimeoutError as error:
+            raise TransientError(f"no answer for {OPEN_LIMIT_S:g} s") from error
+
+    return within
+
+
+async def _database(settings: Settings, stack: AsyncExitStack) -> tuple[Any, Clock]:
+    clock = SystemClock()
+    if settings.ledger_path is not None:
+        from fyke.db.sqlite import SqliteDatabase
+
+        file = SqliteDatabase(settings.ledger_path)
+        stack.push_async_callback(file.close)
+        return file, clock
+    if settings.ledger_kind == "postgres":
+        database = await back_end("fyke.db.postgres", "postgres").PostgresDatabase.open(settings.ledger)
+    else:
+        database = await back_end("fyke.db.mysql", "mysql").MysqlDatabase.open(settings.ledger)
+    stack.push_async_callback(database.close)
+    return database, import_module("fyke.db.clock").ServerClock(database, clock)
+
+
+async def _ledger(database: Any, clock: Clock, stack: AsyncExitStack) -> Ledger:
     from fyke.ledgers.sql import SqlLedger
 
-    path = settings.ledger_path
-    _check_place(path, create=create)
-    clock = SystemClock()
-    database = SqliteDatabase(path)
     ledger: Ledger = SqlLedger(database, clock)
-    frontier: Frontier = SqlFrontier(database, clock, Random(), lease_ms=settings.lease)
-    try:
-        await ledger.migrate()
-        await frontier.rebuild(*await ledger.identity())
-        yield Stores(settings, clock, ledger, frontier)
-    finally:
-        await frontier.close()
-        await ledger.close()
-        await database.close()
+    await ledger.migrate()
+    stack.push_async_callback(ledger.close)
+    return ledger
+
+
+async def _frontier(settings: Settings, database: Any, clock: Clock, stack: AsyncExitStack) -> Frontier:
+    frontier: Frontier
+    if settings.frontier_kind == "redis":
+        redis = back_end("fyke.frontiers.redis", "redis")
+        frontier = await redis.RedisFrontier.open(
+            settings.frontier,
+            namespace=settings.redis.namespace,
+            shards=settings.redis.shards,
+            lease_ms=settings.lease,
+            random=Random(),
+        )
+    else:
+        from fyke.frontiers.sql import SqlFrontier
+
+        frontier = SqlFrontier(database, clock, Random(), lease_ms=settings.lease)
+    stack.push_async_callback(frontier.close)
+    return frontier
+
+
+async def _belong(ledger: Ledger, frontier: Frontier) -> None:
+    await frontier.rebuild(*await ledger.identity())
 
 
 def _check_place(path: Path, *, create: bool) -> None:

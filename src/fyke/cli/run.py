@@ -52,7 +52,7 @@ def run(
 
 def _some_source(settings: Settings, ids: list[str], *, strict: bool) -> None:
     """Refuse to make a ledger for nothing: a run in the wrong folder leaves no file there."""
-    if settings.ledger_path.exists():
+    if settings.ledger_path is None or settings.ledger_path.exists():
         return
     found = named_sources(settings, ids)
     faults = [one for one in found if isinstance(one, UsageError)]

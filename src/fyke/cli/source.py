@@ -92,7 +92,7 @@ async def list_sources(loaded: Loaded, as_json: Json = False) -> None:
 
 async def _rows(settings: Settings) -> list[SourceRow]:
     """What is applied; nothing where there is no ledger yet."""
-    if not settings.ledger_path.exists():
+    if settings.ledger_path is not None and not settings.ledger_path.exists():
         return []
     async with open_stores(settings) as stores:
         return await stores.ledger.sources(removed=True)

@@ -46,7 +46,12 @@ def load_settings(folder: Path, environ: Mapping[str, str], flags: Mapping[str, 
     given |= _from_variables(environ, known)
     given |= _from_flags(flags or {}, known)
     origins = dict.fromkeys(known, "default") | {name: origin for name, (_, origin) in given.items()}
-    return Loaded(_build(Settings, {name: value for name, (value, _) in given.items()}), origins, dict(flags or {}))
+    settings = _build(Settings, {name: value for name, (value, _) in given.items()})
+    pressure = settings.backpressure
+    if pressure.low >= pressure.high:
+        message = f"{pressure.low} is not less than backpressure.high, which is {pressure.high}"
+        raise UsageError(message, field="backpressure.low", hint="say both, for example 100000 and 80000")
+    return Loaded(settings, origins, dict(flags or {}))
 
 
 def _from_file(path: Path, known: Mapping[str, Setting]) -> dict[str, tuple[Any, str]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 from msgspec import Meta, Struct, field
 
 from fyke.policy.outcome import Limits
-from fyke.settings.values import sqlite_path
+from fyke.settings.places import FrontierKind, LedgerKind, frontier_kind, ledger_kind, sqlite_path
 
 PREFIX: Final = "FYKE_"
 
@@ -20,7 +20,10 @@ def _kind(kind: str, text: str, **limits: int) -> Meta:
 
 class Worker(Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int, _kind("number", "Visits at the same time in one worker process.", min=1, max=1000)] = 8
-    processes: Annotated[int, _kind("number", "Worker processes that `fyke run` keeps.", min=1, max=256)] = 1
+    processes: Annotated[
+        int, _kind("number", "Worker processes that `fyke run` and `fyke worker` keep.", min=1, max=256)
+    ] = 1
+    pool: Annotated[Literal["text", "render"], _kind("choice", "What kind of tasks a worker takes.")] = "text"
     grace: Annotated[
         int, _kind("duration", "After SIGTERM: how long work in hand may go on before it is given back.")
     ] = 25_000
@@ -65,6 +68,37 @@ class Reconcile(Struct, frozen=True, kw_only=True):
     grace: Annotated[int, _kind("duration", "What is due this long and not in the frontier is offered again.")] = 60_000
 
 
+class Scheduler(Struct, frozen=True, kw_only=True):
+    lock: Annotated[
+        bool,
+        _kind("switch", "Of several schedulers one plans at a time, to save double work; it is right without, too."),
+    ] = True
+
+
+class Backpressure(Struct, frozen=True, kw_only=True):
+    high: Annotated[
+        int, _kind("number", "Waiting tasks from which on walks of lists pause before their next page.", min=1)
+    ] = 100_000
+    low: Annotated[int, _kind("number", "Waiting tasks below which they go on; less than `backpressure.high`.")] = (
+        80_000
+    )
+
+
+class Servers(Struct, frozen=True, kw_only=True):
+    wait: Annotated[
+        int, _kind("duration", "How long a process that starts waits for its database and Redis to be there.")
+    ] = 90_000
+
+
+class Redis(Struct, frozen=True, kw_only=True):
+    namespace: Annotated[
+        str, _kind("name", "What the names of all keys in Redis begin with, so that several can share a server.")
+    ] = "fyke"
+    shards: Annotated[
+        int, _kind("number", "Parts of the frontier, for a Redis cluster; fixed when it is made.", min=1, max=256)
+    ] = 1
+
+
 class Fetch(Struct, frozen=True, kw_only=True):
     replay: Annotated[
         str | None, _kind("url", "All requests go to this address in plain HTTP (`fyke lab replay`).", secret=1)
@@ -99,7 +133,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         "sqlite:///fyke.db"
     )
     frontier: Annotated[
-        str, _kind("frontier", "What hands out work: `sql` is a table beside the ledger.", secret=1)
+        str, _kind("frontier", "What hands out work: `sql` is tables beside the ledger; or a Redis.", secret=1)
     ] = "sql"
     sources: Annotated[str, _kind("text", "The folder of source files.", least=1)] = "sources"
     archive: Annotated[
@@ -116,6 +150,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     hold: Hold = field(default_factory=Hold)
     reap: Reap = field(default_factory=Reap)
     reconcile: Reconcile = field(default_factory=Reconcile)
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    backpressure: Backpressure = field(default_factory=Backpressure)
+    servers: Servers = field(default_factory=Servers)
+    redis: Redis = field(default_factory=Redis)
     fetch: Fetch = field(default_factory=Fetch)
     alerts: Alerts = field(default_factory=Alerts)
     log: Log = field(default_factory=Log)
@@ -123,9 +161,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     """By host: what holds there instead of the strictest word of its sources. In the file only."""
 
     @property
-    def ledger_path(self) -> Path:
-        """The SQLite file."""
-        return sqlite_path(self.ledger)
+    def ledger_kind(self) -> LedgerKind:
+        return ledger_kind(self.ledger)
+
+    @property
+    def frontier_kind(self) -> FrontierKind:
+        return frontier_kind(self.frontier)
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """The SQLite file; None where the ledger is on a server."""
+        return sqlite_path(self.ledger) if self.ledger_kind == "sqlite" else None
 
     @property
     def limits(self) -> Limits:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from fyke.errors import nearest
 from fyke.policy.units import parse_duration, parse_size, write_duration, write_size
-
-LATER_BACK_ENDS: Final = (
-    ("postgres", "postgres", "the PostgreSQL ledger"),
-    ("mysql", "mysql", "the MySQL ledger"),
-    ("mariadb", "mysql", "the MariaDB ledger"),
-    ("redis", "redis", "the Redis frontier"),
-    ("valkey", "redis", "the Redis frontier"),
-)
+from fyke.settings.places import frontier_kind, ledger_kind, masked
 
 
 class Kind(Protocol):
@@ -35,34 +27,6 @@ class Kind(Protocol):
     def choices(self) -> tuple[str, ...]: ...
 
 
-def sqlite_path(dsn: str) -> Path:
-    """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`.
-
-    Raises:
-        ValueError: not such an address; the message is for people.
-    """
-    for scheme, extra, what in LATER_BACK_ENDS:
-        if dsn.startswith(scheme):
-            raise ValueError(f"{what} comes with the extra fyke[{extra}] in a later release; use sqlite:///fyke.db")
-    if not dsn.startswith("sqlite:///") or len(dsn) == len("sqlite:///"):
-        raise ValueError(f"{masked(dsn)!r} is no ledger; write sqlite:///fyke.db or sqlite:////absolute/path.db")
-    return Path(dsn.removeprefix("sqlite:///"))
-
-
-def masked(url: str) -> str:
-    """The address without what opens doors: user and password, and of a web address path and query too."""
-    parts = urlsplit(url)
-    if not parts.scheme or not parts.netloc:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    netloc = f"***@{host}" if "@" in parts.netloc else host
-    if parts.scheme in ("http", "https"):
-        return (
-            f"{parts.scheme}://{netloc}/***" if parts.path.strip("/") or parts.query else f"{parts.scheme}://{netloc}"
-        )
-    return urlunsplit((parts.scheme, netloc, parts.path, "***" if parts.query else "", ""))
-
-
 def shown(setting: Kind, value: Any) -> str:
     """The value as a person writes it, secrets masked."""
     if value is None:
@@ -73,6 +37,8 @@ def shown(setting: Kind, value: Any) -> str:
         return ", ".join(write_duration(each) for each in value)
     if setting.kind == "size":
         return write_size(value)
+    if setting.kind == "switch":
+        return "true" if value else "false"
     return masked(value) if setting.secret else str(value)
 
 
@@ -135,17 +101,29 @@ def _choice(setting: Kind, value: Any) -> str:
 
 
 def _ledger(setting: Kind, value: Any) -> str:
-    sqlite_path(_text(setting, value))
+    ledger_kind(_text(setting, value))
     return str(value)
 
 
 def _frontier(setting: Kind, value: Any) -> str:
+    frontier_kind(_text(setting, value))
+    return str(value)
+
+
+def _switch(_: Kind, value: Any) -> bool:
+    words = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
+    if isinstance(value, bool):
+        return value
+    found = words.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return found
+
+
+def _name(setting: Kind, value: Any) -> str:
     text = _text(setting, value)
-    for scheme, extra, what in LATER_BACK_ENDS:
-        if text.startswith(scheme):
-            raise ValueError(f"{what} comes with the extra fyke[{extra}] in a later release; use sql")
-    if text != "sql":
-        raise ValueError(f"{masked(text)!r} is no frontier; there is sql")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,31}", text, re.ASCII):
+        raise ValueError(f"{text!r} is no name; it has 1 to 32 of a-z, 0-9, _, . and -, a letter or a digit first")
     return text
 
 
@@ -163,6 +141,8 @@ READERS: Final = {
     "size": _size,
     "url": _url,
     "choice": _choice,
+    "switch": _switch,
+    "name": _name,
     "ledger": _ledger,
     "frontier": _frontier,
 }
