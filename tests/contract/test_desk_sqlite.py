@@ -14,7 +14,7 @@ from fyke.errors import UsageError
 from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sql import SqlLedger, audit
 from fyke.ledgers.sql.desk import COUNTS
-from fyke.ledgers.sql.forget import BY_KEY
+from fyke.ledgers.sql.forget import SIGHTINGS
 from fyke.model import ForgetFilter
 from fyke.pipeline import auditor
 from fyke.testing.clock import FakeClock
@@ -111,9 +111,9 @@ class TestDeskOfSqlite(DeskContract):
 
     def test_a_few_keys_are_forgotten_without_reading_all_sightings(self, path: Path) -> None:
         connection = open_connection(path)
-        connection.execute("CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, scope TEXT, key TEXT)")
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {BY_KEY}")]
-        assert plan[-1] == "SEARCH g USING PRIMARY KEY (listing_id=? AND key=?)", plan
+        statement = f"EXPLAIN QUERY PLAN DELETE FROM sighting WHERE {SIGHTINGS}"
+        plan = [row[3] for row in connection.execute(statement, ("notice", "[]"))]
+        assert plan[0] == "SEARCH sighting USING PRIMARY KEY (listing_id=? AND key=?)", plan
         connection.close()
 
     def test_the_oldest_open_item_is_found_without_reading_all_open_ones(self, path: Path) -> None:

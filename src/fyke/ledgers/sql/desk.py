@@ -6,7 +6,6 @@ has accepted it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from fyke.db.connection import Connection, listed
 from fyke.db.typed import OWN_COLUMNS, bind, quoted, read_table
 from fyke.errors import UsageError, nearest
 from fyke.ledgers.sql.access import Statements
@@ -37,38 +37,37 @@ SELECT s.id, s.name, s.title, s.table_name, coalesce(s.paused_at, s.removed_at),
 FROM source s JOIN tally t ON t.source_id = s.id
 WHERE s.removed_at IS NULL OR t.listed > 0 ORDER BY s.name
 """
-LAST_RUNS = """
-WHERE r.id IN (SELECT (SELECT id FROM run WHERE source_id = o.id ORDER BY slot DESC LIMIT 1) FROM source o)
-"""
+LAST_RUNS = "SELECT (SELECT r.id FROM run r WHERE r.source_id = o.id ORDER BY r.slot DESC LIMIT 1) FROM source o"
+THESE_RUNS = "WHERE r.id IN (SELECT value FROM json_each(?))"
 GAPS = """
 SELECT h.id, s.name, l.name, h.found_at, h.newer_key, h.newer_at, h.older_key, h.older_at, h.reason, h.closed_at,
   h.closed_reason
 FROM hole h JOIN listing l ON l.id = h.listing_id JOIN source s ON s.id = l.source_id
-WHERE ? OR h.closed_at IS NULL ORDER BY h.found_at DESC, h.id DESC
+{where} ORDER BY h.found_at DESC, h.id DESC
 """
 SUSPICIOUS = """
-SELECT id, listing_id, source_id, connected OR entries = 0, first_page_rows FROM pass
-WHERE run_id = ? AND state = 'suspicious' ORDER BY id
+SELECT id, listing_id, source_id, connected, entries, first_page_rows FROM pass
+WHERE run_id = ? AND state = 'suspicious' ORDER BY id FOR UPDATE
 """
-ACCEPT_REFUSED = """
-INSERT INTO accepted_refusal(source_id, fingerprint, reason, at)
-SELECT DISTINCT :source, r.fingerprint, :reason, :now FROM refused r
-WHERE r.pass_id = :pass AND NOT EXISTS (
-  SELECT 1 FROM accepted_refusal a WHERE a.source_id = :source AND a.fingerprint = r.fingerprint)
+REFUSED = """
+SELECT DISTINCT r.fingerprint FROM refused r WHERE r.pass_id = ? AND NOT EXISTS (
+  SELECT 1 FROM accepted_refusal a WHERE a.source_id = ? AND a.fingerprint = r.fingerprint)
 """
+ACCEPT = "INSERT INTO accepted_refusal(source_id, fingerprint, reason, at) VALUES (?, ?, ?, ?)"
 
 
 class DeskStatements(Statements):
     async def counts(self) -> list[SourceCounts]:
-        def call(connection: sqlite3.Connection) -> list[SourceCounts]:
-            last = {run.source_id: run for run in read_runs(connection, LAST_RUNS)}
+        def call(connection: Connection) -> list[SourceCounts]:
+            runs = [run for (run,) in connection.execute(LAST_RUNS) if run is not None]
+            last = {run.source_id: run for run in read_runs(connection, THESE_RUNS, (listed(runs),))}
             return [SourceCounts(*(*row[1:], last.get(row[1]))) for row in connection.execute(COUNTS)]
 
         return await self._read(call)
 
     async def runs(self, source_id: str | None = None, limit: int = 20) -> list[RunRow]:
-        rest = "WHERE ? IS NULL OR s.name = ? ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
-        values = (source_id, source_id, min(limit, RUNS_LIMIT))
+        rest = f"{'WHERE s.name = ?' if source_id else ''} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
+        values = (*([source_id] if source_id else []), min(limit, RUNS_LIMIT))
         return await self._read(lambda connection: read_runs(connection, rest, values))
 
     async def accept_run(self, run_id: int, reason: str) -> int:
@@ -76,12 +75,20 @@ class DeskStatements(Statements):
         return await self._write(lambda connection: _accept(connection, run_id, why, now))
 
     async def gaps(self, *, closed: bool = False) -> list[GapRow]:
-        return await self._read(lambda connection: [GapRow(*row) for row in connection.execute(GAPS, (closed,))])
+        statement = GAPS.format(where="" if closed else "WHERE h.closed_at IS NULL")
+        return await self._read(lambda connection: [GapRow(*row) for row in connection.execute(statement)])
 
     async def close_gap(self, gap_id: int, reason: str) -> bool:
-        values = (self._clock.now(), reason_given(reason, "close a gap"), gap_id)
-        statement = "UPDATE hole SET closed_at = ?, closed_reason = ? WHERE id = ? AND closed_at IS NULL RETURNING id"
-        return await self._write(lambda connection: connection.execute(statement, values).fetchone() is not None)
+        now, why = self._clock.now(), reason_given(reason, "close a gap")
+
+        def call(connection: Connection) -> bool:
+            row = connection.execute("SELECT closed_at FROM hole WHERE id = ? FOR UPDATE", (gap_id,)).fetchone()
+            if row is None or row[0] is not None:
+                return False
+            connection.execute("UPDATE hole SET closed_at = ?, closed_reason = ? WHERE id = ?", (now, why, gap_id))
+            return True
+
+        return await self._write(call)
 
     async def rows(self, source_id: str, *, where: Sequence[tuple[str, str, Any]] = ()) -> AsyncIterator[list[Fields]]:
         wanted = await self._read(lambda connection: _select(connection, source_id, where))
@@ -101,7 +108,7 @@ class _Select(Struct, frozen=True):
     values: list[Any]
     columns: list[tuple[str, ColumnType]]
 
-    def chunk(self, connection: sqlite3.Connection, *, after: int) -> list[tuple[Any, ...]]:
+    def chunk(self, connection: Connection, *, after: int) -> list[tuple[Any, ...]]:
         return connection.execute(self.statement, (*self.values, after, ROWS_CHUNK)).fetchall()
 
     def fields(self, row: tuple[Any, ...]) -> Fields:
@@ -117,7 +124,7 @@ def shown(kind: ColumnType, value: Any) -> Any:
     return msgspec.json.decode(value) if kind is ColumnType.JSON else value
 
 
-def _select(connection: sqlite3.Connection, source_id: str, where: Sequence[tuple[str, str, Any]]) -> _Select:
+def _select(connection: Connection, source_id: str, where: Sequence[tuple[str, str, Any]]) -> _Select:
     source = number_of(connection, source_id)
     table_name, scope, text = connection.execute(
         "SELECT table_name, scope, columns FROM source WHERE id = ?", (source,)
@@ -151,27 +158,34 @@ def _select(connection: sqlite3.Connection, source_id: str, where: Sequence[tupl
     return _Select(statement, values, columns)
 
 
-def _accept(connection: sqlite3.Connection, run_id: int, reason: str, now: int) -> int:
-    if connection.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)).fetchone() is None:
+def _accept(connection: Connection, run_id: int, reason: str, now: int) -> int:
+    run = connection.execute("SELECT state, reason FROM run WHERE id = ? FOR UPDATE", (run_id,)).fetchone()
+    if run is None:
         raise UsageError(f"there is no run {run_id}", hint="`fyke runs` shows their numbers")
     passes = connection.execute(SUSPICIOUS, (run_id,)).fetchall()
-    for pass_id, listing, source, connected, rows in passes:
+    for pass_id, listing, source, connected, entries, rows in passes:
         # What had not met the known rows before the checks spoke is right as far as it went: its hole stays. A list
         # that is rightly empty has none.
-        state = PassState.COMPLETE if connected else PassState.GAP
+        joined = bool(connected) or entries == 0
+        state = PassState.COMPLETE if joined else PassState.GAP
         connection.execute("UPDATE pass SET state = ? WHERE id = ?", (state.value, pass_id))
-        cover(connection, pass_id, joined=bool(connected), now=now, reason="accepted, but it met nothing known")
+        cover(connection, pass_id, joined=joined, now=now, reason="accepted, but it met nothing known")
         connection.execute("UPDATE listing SET usual_rows = ? WHERE id = ?", (rows, listing))
-        values = {"source": source, "pass": pass_id, "reason": reason, "now": now}
-        connection.execute(ACCEPT_REFUSED, values)
+        refused = connection.execute(REFUSED, (pass_id, source)).fetchall()
+        connection.executemany(ACCEPT, [(source, found, reason, now) for (found,) in refused])
     if passes:
-        states = [(PassState(state), why) for state, why in connection.execute(STATES_OF_RUN, (run_id,))]
-        worst, why = max(states, key=lambda found: WORST.index(found[0]))
-        # A run that is still going ends, and gets its state, with its last pass.
         connection.execute(
-            "UPDATE run SET accepted_at = ?, accepted_reason = ?,"
-            " state = CASE state WHEN 'running' THEN state ELSE ? END, reason = CASE state WHEN 'running' THEN reason"
-            " ELSE ? END WHERE id = ?",
-            (now, reason, worst.value, why if worst is not PassState.COMPLETE else "", run_id),
+            "UPDATE run SET accepted_at = ?, accepted_reason = ?, state = ?, reason = ? WHERE id = ?",
+            (now, reason, *_run_now(connection, run_id, *run), run_id),
         )
     return len(passes)
+
+
+def _run_now(connection: Connection, run_id: int, state: str, reason: str) -> tuple[str, str]:
+    """The run's state and reason, after its passes have changed."""
+    if state == "running":
+        # It ends, and gets its state, with its last pass.
+        return state, reason
+    states = [(PassState(found), why) for found, why in connection.execute(STATES_OF_RUN, (run_id,))]
+    worst, why = max(states, key=lambda found: WORST.index(found[0]))
+    return worst.value, why if worst is not PassState.COMPLETE else ""

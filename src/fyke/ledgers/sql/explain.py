@@ -6,14 +6,16 @@ Keeps P2 visible: whatever became of a key, these rows say it, and why it waits 
 from __future__ import annotations
 
 import difflib
-import sqlite3
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from fyke.db.connection import Connection, Values
 from fyke.ledgers.sql.access import Statements
-from fyke.model import Explanation, Fields, ItemState
+from fyke.ledgers.sql.cleaning import to_json
+from fyke.model import Explanation, ItemState
 
 Row = dict[str, Any]
 Lines = list[tuple[int, str]]
@@ -22,34 +24,47 @@ NEAR_LIMIT = 5
 NEAR_CANDIDATES = 50
 ROWS_LIMIT = 500  # of each kind, the newest
 
-ITEM = """
-SELECT i.*, s.name AS source, s.table_name, s.paused_at, s.paused_reason, s.removed_at
-FROM item i JOIN source s ON s.id = i.source_id WHERE i.scope = ? AND i.key = ?
-"""
-SIGHTINGS = """
-SELECT g.first_at, g.last_at, g.page, g.position, g.url, g.first_pass, g.last_pass, g.stretch_id IS NOT NULL AS covered,
-  l.name AS listing, s.name AS source, f.run_id AS first_run, r.slot AS first_slot, r.started_by AS first_trigger,
-  z.run_id AS last_run, q.slot AS last_slot
+# Each of these is the names of its columns, as `explain` gives them out, and what follows SELECT and them.
+ITEM = {
+    **dict.fromkeys(("id", "url", "lane", "state", "outcome", "reason", "generation", "pending", "due_at"), "i"),
+    **dict.fromkeys(("closed_at", "reopened", "reopened_at"), "i"),
+    **dict.fromkeys(("table_name", "paused_at", "paused_reason", "removed_at"), "s"),
+    "source": "s.name",
+}
+FROM_ITEM = "FROM item i JOIN source s ON s.id = i.source_id WHERE i.scope = ? AND i.key = ?"
+SIGHTING = {
+    **dict.fromkeys(("first_at", "last_at", "page", "position", "url", "first_pass", "last_pass", "stretch_id"), "g"),
+    **{"listing": "l.name", "source": "s.name", "first_run": "f.run_id", "first_slot": "r.slot"},
+    **{"first_trigger": "r.started_by", "last_run": "z.run_id", "last_slot": "q.slot"},
+}
+FROM_SIGHTING = """
 FROM source s JOIN listing l ON l.source_id = s.id JOIN sighting g ON g.listing_id = l.id AND g.key = :key
 LEFT JOIN pass f ON f.id = g.first_pass LEFT JOIN run r ON r.id = f.run_id
 LEFT JOIN pass z ON z.id = g.last_pass LEFT JOIN run q ON q.id = z.run_id
 WHERE s.scope = :scope ORDER BY g.first_at, l.id
 """
-VISITS = """
-SELECT id, generation, outcome, final, reason, worker, started_at, ended_at, starts, costs, delay_ms, evidence
-FROM visit WHERE item_id = ? ORDER BY id DESC LIMIT ?
-"""
-VERSIONS = "SELECT n, at, hash, content, visit_id, pos FROM version WHERE item_id = ? ORDER BY n DESC LIMIT ?"
-DEAD = """
-SELECT id, outcome, reason, generation, attempts, worker, first_at, died_at, evidence, closed_at, closed_reason
-FROM dead WHERE item_id = ? ORDER BY id DESC LIMIT ?
-"""
-# What is told about one item names its key; other events of the source have nothing to say here.
+VISIT = dict.fromkeys(
+    (
+        *("id", "generation", "outcome", "final", "reason", "worker", "started_at", "ended_at", "starts", "costs"),
+        *("delay_ms", "evidence"),
+    ),
+    "v",
+)
+FROM_VISIT = "FROM visit v WHERE v.item_id = ? ORDER BY v.id DESC LIMIT ?"
+VERSION = dict.fromkeys(("n", "at", "hash", "content", "visit_id", "pos"), "v")
+FROM_VERSION = "FROM version v WHERE v.item_id = ? ORDER BY v.n DESC LIMIT ?"
+DEAD = dict.fromkeys(
+    (
+        *("id", "outcome", "reason", "generation", "attempts", "worker", "first_at", "died_at", "evidence"),
+        *("closed_at", "closed_reason"),
+    ),
+    "d",
+)
+FROM_DEAD = "FROM dead d WHERE d.item_id = ? ORDER BY d.id DESC LIMIT ?"
+# What is told about one item names its key; other events of the source have nothing to say here. Whether a text is in
+# another is asked by taking it out: the databases' own functions for that have different names.
 EVENTS = """
-SELECT at, kind, message FROM event
-WHERE source = :source AND json_extract(data, '$.key') = :key
-  AND coalesce(json_extract(data, '$.scope'), :scope) = :scope
-ORDER BY id DESC LIMIT :limit
+SELECT at, kind, message, data FROM event WHERE source = ? AND replace(data, ?, '') <> data ORDER BY id DESC LIMIT ?
 """
 HOLD = "SELECT hold_until, hold_reason FROM lane WHERE lane = ?"
 
@@ -60,7 +75,7 @@ class ExplainStatements(Statements):
         return await self._read(lambda connection: _explain(connection, scope, key, now))
 
     async def near_keys(self, scope: str, key: str) -> tuple[list[str], list[str]]:
-        def call(connection: sqlite3.Connection) -> tuple[list[str], list[str]]:
+        def call(connection: Connection) -> tuple[list[str], list[str]]:
             scopes = [name for (name,) in connection.execute("SELECT DISTINCT scope FROM source ORDER BY scope")]
             return scopes, _near(connection, scope, key) if scope in scopes else []
 
@@ -82,22 +97,24 @@ def length(ms: int) -> str:
     return f"{ms / 86_400_000:.3g} days"
 
 
-def _rows(connection: sqlite3.Connection, statement: str, values: Any) -> list[Row]:
-    cursor = connection.execute(statement, values)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+def _rows(connection: Connection, columns: Mapping[str, str], rest: str, values: Values) -> list[Row]:
+    """Rows by name. `columns`: a name and the table that has it, or the column where it has another name there."""
+    chosen = ", ".join(place if "." in place else f"{place}.{name}" for name, place in columns.items())
+    found = connection.execute(f"SELECT {chosen} {rest}", values)
+    return [dict(zip(columns, row, strict=True)) for row in found]
 
 
-def _explain(connection: sqlite3.Connection, scope: str, key: str, now: int) -> Explanation | None:
-    found = _rows(connection, ITEM, (scope, key))
+def _explain(connection: Connection, scope: str, key: str, now: int) -> Explanation | None:
+    found = _rows(connection, ITEM, FROM_ITEM, (scope, key))
     if not found:
         return None
     (item,) = found
-    names = {"scope": scope, "key": key, "source": item["source"], "limit": ROWS_LIMIT}
-    sightings = _rows(connection, SIGHTINGS, {"scope": scope, "key": key})
-    visits = _rows(connection, VISITS, (item["id"], ROWS_LIMIT))[::-1]
-    versions = _rows(connection, VERSIONS, (item["id"], ROWS_LIMIT))[::-1]
-    dead = _rows(connection, DEAD, (item["id"], ROWS_LIMIT))[::-1]
+    sightings = _rows(connection, SIGHTING, FROM_SIGHTING, {"scope": scope, "key": key})
+    visits = _rows(connection, VISIT, FROM_VISIT, (item["id"], ROWS_LIMIT))[::-1]
+    versions = _rows(connection, VERSION, FROM_VERSION, (item["id"], ROWS_LIMIT))[::-1]
+    dead = _rows(connection, DEAD, FROM_DEAD, (item["id"], ROWS_LIMIT))[::-1]
+    for row in sightings:
+        row["covered"] = row.pop("stretch_id") is not None
     for row in (*visits, *dead):
         row["evidence"] = msgspec.json.decode(row["evidence"])
     for row in versions:
@@ -107,7 +124,7 @@ def _explain(connection: sqlite3.Connection, scope: str, key: str, now: int) -> 
         *(line for row in visits for line in _visited(row)),
         *(_written(row) for row in versions),
         *(line for row in dead for line in _died(row)),
-        *((row["at"], f"told ({row['kind']}): {row['message']}") for row in _rows(connection, EVENTS, names)),
+        *_told(connection, item["source"], scope, key),
         *_item_lines(item),
     ]
     # Python's sort is stable: what has one time stays in the order of cause and effect above.
@@ -124,15 +141,21 @@ def _explain(connection: sqlite3.Connection, scope: str, key: str, now: int) -> 
         url=item["url"],
         table=item["table_name"],
         lines=lines,
-        sightings=_plain(sightings),
-        visits=_plain(visits),
-        versions=_plain(versions),
-        dead=_plain(dead),
+        sightings=sightings,
+        visits=visits,
+        versions=versions,
+        dead=dead,
     )
 
 
-def _plain(rows: list[Row]) -> list[Fields]:
-    return list(rows)
+def _told(connection: Connection, source: str, scope: str, key: str) -> Lines:
+    """Events about this item, newest first."""
+    found: Lines = []
+    for at, kind, message, text in connection.execute(EVENTS, (source, f'"key":{to_json(key)}', ROWS_LIMIT)):
+        data = msgspec.json.decode(text)
+        if data.get("key") == key and data.get("scope", scope) == scope:
+            found.append((at, f"told ({kind}): {message}"))
+    return found
 
 
 def _run(number: int | None, slot: int | None, pass_id: int) -> str:
@@ -199,7 +222,7 @@ def _item_lines(item: Row) -> Lines:
     return lines
 
 
-def _waits(connection: sqlite3.Connection, item: Row, visits: list[Row], now: int) -> str:
+def _waits(connection: Connection, item: Row, visits: list[Row], now: int) -> str:
     state = f"now {item['state']}, generation {item['generation']}"
     if item["state"] == "open" and not item["lane"]:
         return f"{state}; waits: it has no detail page, so the next listing that shows it brings its record"
@@ -220,10 +243,10 @@ def _waits(connection: sqlite3.Connection, item: Row, visits: list[Row], now: in
     return f"{state}; due since {moment(item['due_at'])}, waits for its turn at {item['lane']}"
 
 
-def _near(connection: sqlite3.Connection, scope: str, key: str) -> list[str]:
+def _near(connection: Connection, scope: str, key: str) -> list[str]:
     """Keys that look like `key`: those that hold it, its neighbours in order, and of these the most alike."""
     values = {"scope": scope, "key": key, "limit": NEAR_CANDIDATES}
-    inside = "SELECT key FROM item WHERE scope = :scope AND instr(key, :key) > 0 LIMIT :limit"
+    inside = "SELECT key FROM item WHERE scope = :scope AND replace(key, :key, '') <> key LIMIT :limit"
     after = "SELECT key FROM item WHERE scope = :scope AND key >= :key ORDER BY key LIMIT :limit"
     before = "SELECT key FROM item WHERE scope = :scope AND key < :key ORDER BY key DESC LIMIT :limit"
     holding = [name for (name,) in connection.execute(inside, values)] if key else []

@@ -6,10 +6,11 @@ answer says how many rows of which table.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+from fyke.db.connection import Connection, listed
 from fyke.db.typed import quoted
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
@@ -17,30 +18,29 @@ from fyke.ledgers.sql.coverage import read_anew
 from fyke.ledgers.sql.records import write_tally
 from fyke.model import ForgetFilter
 
-# Up to here sightings are looked up by listing and key; beyond, one walk over all of them is cheaper.
-LOOK_UP_LIMIT = 1_000
+CHUNK = 1_000  # items in one statement
 
 CHOOSE = """
-INSERT INTO temp.forgotten
-SELECT i.id, i.source_id, i.scope, i.key, i.state FROM item i WHERE
-  (:source = '' OR i.source_id = (SELECT id FROM source WHERE name = :source))
-  AND (:scope = '' OR i.scope = :scope) AND (:key = '' OR i.key = :key)
-  AND (:since IS NULL OR i.opened_at >= :since) AND (:until IS NULL OR i.opened_at < :until)
+SELECT i.id, i.source_id, i.scope, i.key, i.state FROM item i WHERE {match} AND i.id > ? ORDER BY i.id LIMIT ?
 """
-CHOOSE_KEY = """
-INSERT INTO temp.forgotten
-SELECT i.id, i.source_id, i.scope, i.key, i.state FROM source s CROSS JOIN item i ON i.scope = s.scope AND i.key = :key
-WHERE s.id = (SELECT min(id) FROM source o WHERE o.scope = s.scope)
-  AND (:source = '' OR i.source_id = (SELECT id FROM source WHERE name = :source))
-  AND (:scope = '' OR i.scope = :scope)
-  AND (:since IS NULL OR i.opened_at >= :since) AND (:until IS NULL OR i.opened_at < :until)
+SCOPES = "SELECT DISTINCT i.scope FROM item i WHERE {match} ORDER BY i.scope"
+# Both halves of the primary key are named, so that few keys cost few look-ups.
+SIGHTINGS = """
+listing_id IN (SELECT l.id FROM listing l JOIN source s ON s.id = l.source_id WHERE s.scope = ?)
+  AND key IN (SELECT value FROM json_each(?))
 """
-# A delete by pairs would use only the first half of the primary key; this join uses all of it.
-BY_KEY = """
-SELECT g.listing_id, g.key FROM temp.forgotten f CROSS JOIN source s ON s.scope = f.scope
-CROSS JOIN listing l ON l.source_id = s.id CROSS JOIN sighting g ON g.listing_id = l.id AND g.key = f.key
+BY_ITEM = "item_id IN (SELECT value FROM json_each(?))"
+PARTS = ("visit", "version", "dead")
+TYPED = """
+SELECT DISTINCT s.table_name FROM source s JOIN typed_table t ON t.name = s.table_name
+WHERE s.scope IN (SELECT value FROM json_each(?)) ORDER BY s.table_name
 """
-BY_ITEM = "item_id IN (SELECT id FROM temp.forgotten)"
+VERSIONS = """
+SELECT i.source_id, count(*) FROM item i JOIN version v ON v.item_id = i.id
+WHERE i.id IN (SELECT value FROM json_each(?)) GROUP BY i.source_id
+"""
+
+Chosen = tuple[int, int, str, str, str]  # id, source id, scope, key, state
 
 
 class ForgetStatements(Statements):
@@ -49,78 +49,91 @@ class ForgetStatements(Statements):
             raise UsageError(
                 "nothing says what to forget", hint="name a key, a source, a scope or a time; all is a new ledger"
             )
-        values = {
-            "source": which.source_id,
-            "scope": which.scope,
-            "key": which.key,
-            "since": which.since,
-            "until": which.until,
-        }
         if dry_run:
-            return await self._read(lambda connection: _forget(connection, values, remove=False))
-        return await self._write(lambda connection: _forget(connection, values, remove=True))
+            return await self._read(lambda connection: _forget(connection, which, remove=False))
+        return await self._write(lambda connection: _forget(connection, which, remove=True))
 
 
-def _forget(connection: sqlite3.Connection, values: dict[str, Any], *, remove: bool) -> dict[str, int]:
-    connection.execute("DROP TABLE IF EXISTS temp.forgotten")
-    connection.execute(
-        "CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, source_id INTEGER, scope TEXT, key TEXT, state TEXT)"
-    )
-    connection.execute(CHOOSE_KEY if values["key"] else CHOOSE, values)
-    (chosen,) = connection.execute("SELECT count(*) FROM temp.forgotten").fetchone()
-    counts = {"item": chosen}
-    if chosen:
+def _forget(connection: Connection, which: ForgetFilter, *, remove: bool) -> dict[str, int]:
+    match, values = _match(connection, which)
+    scopes = [scope for (scope,) in connection.execute(SCOPES.format(match=match), values)]
+    if not scopes:
+        return {"item": 0}
+    if remove:
+        # Before the items are locked, for a page locks its pass before its items.
+        read_anew(connection, scopes)
+    typed = [name for (name,) in connection.execute(TYPED, (listed(scopes),))]
+    counts = dict.fromkeys(("sighting", *PARTS, *typed, "item"), 0)
+    tally: dict[int, Counter[str]] = {}
+    for chosen in _chunks(connection, match, values, lock=remove):
         if remove:
-            _count_out(connection)
-            connection.execute(f"DELETE FROM shown_before WHERE {BY_ITEM}")
-            read_anew(
-                connection, [scope for (scope,) in connection.execute("SELECT DISTINCT scope FROM temp.forgotten")]
-            )
-        counts = {"sighting": _sightings(connection, chosen, remove=remove)}
-        for name, condition in _parts(connection):
-            counts[name] = _rows(connection, name, condition, remove=remove)
-    connection.execute("DROP TABLE temp.forgotten")
-    return counts
+            _count_out(connection, chosen, tally)
+        for name, number in _remove(connection, chosen, typed, remove=remove):
+            counts[name] += number
+    if remove:
+        write_tally(connection, tally)
+    return counts if counts["item"] else {"item": 0}
 
 
-def _parts(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """The other tables that hold something of an item, and which rows; the items themselves last."""
-    typed = connection.execute(
-        "SELECT DISTINCT table_name FROM source WHERE table_name IN (SELECT name FROM typed_table)"
-        " AND scope IN (SELECT DISTINCT scope FROM temp.forgotten) ORDER BY table_name"
+def _match(connection: Connection, which: ForgetFilter) -> tuple[str, list[Any]]:
+    """The condition on `item i`, and its values."""
+    conditions, values = [], []
+    scopes = [which.scope] if which.scope else []
+    if which.key and not scopes:
+        # Keys are found by scope and key.
+        scopes = [scope for (scope,) in connection.execute("SELECT DISTINCT scope FROM source ORDER BY scope")]
+    if scopes:
+        conditions.append("i.scope IN (SELECT value FROM json_each(?))")
+        values.append(listed(scopes))
+    found: tuple[tuple[Any, str], ...] = (
+        (which.source_id or None, "i.source_id = (SELECT o.id FROM source o WHERE o.name = ?)"),
+        (which.key or None, "i.key = ?"),
+        (which.since, "i.opened_at >= ?"),
+        (which.until, "i.opened_at < ?"),
     )
-    return [
-        *((name, BY_ITEM) for name in ("visit", "version", "dead")),
-        *((name, "_item_id IN (SELECT id FROM temp.forgotten)") for (name,) in typed.fetchall()),
-        ("item", "id IN (SELECT id FROM temp.forgotten)"),
-    ]
+    for value, condition in found:
+        if value is not None:
+            conditions.append(condition)
+            values.append(value)
+    return " AND ".join(conditions or ["1 = 1"]), values
 
 
-def _sightings(connection: sqlite3.Connection, chosen: int, *, remove: bool) -> int:
-    if chosen > LOOK_UP_LIMIT:
-        return _rows(connection, "sighting", BY_ITEM, remove=remove)
-    pairs = connection.execute(BY_KEY).fetchall()
+def _chunks(connection: Connection, match: str, values: list[Any], *, lock: bool) -> Iterator[list[Chosen]]:
+    statement, after = CHOOSE.format(match=match) + (" FOR UPDATE" if lock else ""), 0
+    while rows := connection.execute(statement, (*values, after, CHUNK)).fetchall():
+        yield rows
+        after = rows[-1][0]
+
+
+def _remove(
+    connection: Connection, chosen: list[Chosen], typed: list[str], *, remove: bool
+) -> Iterator[tuple[str, int]]:
+    """Count, and remove, what belongs to these items, they themselves last; (table, rows)."""
+    items = listed(row[0] for row in chosen)
+    keys: dict[str, list[str]] = {}
+    for _, _, scope, key, _ in chosen:
+        keys.setdefault(scope, []).append(key)
     if remove:
-        connection.executemany("DELETE FROM sighting WHERE listing_id = ? AND key = ?", pairs)
-    return len(pairs)
+        connection.execute(f"DELETE FROM shown_before WHERE {BY_ITEM}", (items,))
+    for scope, found in keys.items():
+        yield "sighting", _rows(connection, "sighting", SIGHTINGS, (scope, listed(found)), remove=remove)
+    for name in PARTS:
+        yield name, _rows(connection, name, BY_ITEM, (items,), remove=remove)
+    for name in typed:
+        yield name, _rows(connection, quoted(name), f"_{BY_ITEM}", (items,), remove=remove)
+    yield "item", _rows(connection, "item", "id IN (SELECT value FROM json_each(?))", (items,), remove=remove)
 
 
-def _rows(connection: sqlite3.Connection, table: str, condition: str, *, remove: bool) -> int:
-    if remove:
-        return connection.execute(f"DELETE FROM {quoted(table)} WHERE {condition}").rowcount
-    (count,) = connection.execute(f"SELECT count(*) FROM {quoted(table)} WHERE {condition}").fetchone()
+def _rows(connection: Connection, table: str, condition: str, values: tuple[Any, ...], *, remove: bool) -> int:
+    (count,) = connection.execute(f"SELECT count(*) FROM {table} WHERE {condition}", values).fetchone()
+    if remove and count:
+        connection.execute(f"DELETE FROM {table} WHERE {condition}", values)
     return int(count)
 
 
-def _count_out(connection: sqlite3.Connection) -> None:
+def _count_out(connection: Connection, chosen: list[Chosen], tally: dict[int, Counter[str]]) -> None:
     """Take the items out of the tally. Pages were read, so entries, new, known and refused stay."""
-    states = connection.execute("SELECT source_id, state, count(*) FROM temp.forgotten GROUP BY source_id, state")
-    counts: dict[int, Counter[str]] = {}
-    for source, state, number in states:
-        counts.setdefault(source, Counter()).update({"listed": -number, state: -number})
-    versions = connection.execute(
-        "SELECT f.source_id, count(*) FROM temp.forgotten f JOIN version v ON v.item_id = f.id GROUP BY f.source_id"
-    )
-    for source, number in versions:
-        counts[source]["versions"] -= number
-    write_tally(connection, counts)
+    for _, source, _, _, state in chosen:
+        tally.setdefault(source, Counter()).update({"listed": -1, state: -1})
+    for source, number in connection.execute(VERSIONS, (listed(row[0] for row in chosen),)):
+        tally[source]["versions"] -= number

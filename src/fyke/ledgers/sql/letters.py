@@ -5,12 +5,13 @@ Keeps P2: an item leaves the dead only into `open` or into `ignored` with a reas
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from fyke.db.connection import Connection, listed
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.coverage import read_anew
@@ -19,6 +20,7 @@ from fyke.ledgers.sql.state import plain
 from fyke.model import DeadFilter, DeadLetter, Task, TaskKind
 
 OFFER_LIMIT = 1_000
+CHUNK = 1_000  # items in one statement
 
 # What has no detail page (no lane) waits, visibly open, for the next listing that shows it, and is never due.
 # An item that begins anew: nothing of the visits before counts against it.
@@ -26,107 +28,95 @@ FRESH = """
 attempts = 0, soft_failures = 0, soft_ms = 0, first_started_at = NULL, paused_base = 0
 """
 
-MATCH = """
-d.closed_at IS NULL
-AND (:source = '' OR d.source_id = (SELECT id FROM source WHERE name = :source))
-AND (:scope = '' OR d.scope = :scope)
-AND (:key = '' OR d.key = :key)
-AND (:reason = '' OR d.outcome = :reason OR instr(lower(d.reason), lower(:reason)) > 0)
-"""
-DEAD_ITEMS = f"SELECT d.item_id FROM dead d JOIN item i ON i.id = d.item_id WHERE i.state = 'dead' AND {MATCH}"
-
-LETTERS = f"""
+LETTERS = """
 SELECT d.id, d.item_id, s.name, d.scope, d.key, d.url, d.outcome, d.reason, d.attempts, d.worker, d.first_at,
   d.died_at, d.entry, d.evidence
-FROM dead d JOIN source s ON s.id = d.source_id WHERE {MATCH}
-ORDER BY d.died_at DESC, d.id DESC LIMIT :limit
+FROM dead d JOIN source s ON s.id = d.source_id WHERE {match}
+ORDER BY d.died_at DESC, d.id DESC LIMIT ?
 """
-BY_SOURCE = f"""
-SELECT i.source_id, count(*) FROM dead d JOIN item i ON i.id = d.item_id WHERE i.state = 'dead' AND {MATCH}
-GROUP BY i.source_id
+DEAD_ITEMS = """
+SELECT d.item_id, i.source_id, i.scope, i.lane FROM dead d JOIN item i ON i.id = d.item_id
+WHERE i.state = 'dead' AND {match} AND d.item_id > ? ORDER BY d.item_id LIMIT ?
 """
-LISTED_ONLY = f"""
-SELECT DISTINCT i.scope FROM dead d JOIN item i ON i.id = d.item_id WHERE i.state = 'dead' AND i.lane = '' AND {MATCH}
+LOCK = """
+SELECT id, source_id FROM item WHERE id IN (SELECT value FROM json_each(?)) AND state = 'dead' ORDER BY id FOR UPDATE
 """
 REOPEN = f"""
-UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1, pending = lane != '',
-  due_at = :now, closed_at = NULL, {FRESH}
-WHERE id IN ({DEAD_ITEMS})
+UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1,
+  pending = CASE WHEN lane = '' THEN 0 ELSE 1 END, due_at = ?, closed_at = NULL, {FRESH}
+WHERE id IN (SELECT value FROM json_each(?))
 """
-DROP = f"""
-UPDATE item SET state = 'ignored', outcome = 'policy', reason = :why, pending = 0, closed_at = :now
-WHERE id IN ({DEAD_ITEMS})
+IGNORE = """
+UPDATE item SET state = 'ignored', outcome = 'policy', reason = ?, pending = 0, closed_at = ?
+WHERE id IN (SELECT value FROM json_each(?))
 """
-CLOSE = f"""
-UPDATE dead AS d SET closed_at = :now, closed_reason = :why
-WHERE EXISTS (SELECT 1 FROM item i WHERE i.id = d.item_id AND i.state = :state) AND {MATCH}
+CLOSE = """
+UPDATE dead SET closed_at = ?, closed_reason = ?
+WHERE item_id IN (SELECT value FROM json_each(?)) AND closed_at IS NULL
 """
 TASKS = """
 SELECT i.id, i.generation, i.lane, s.pool, s.priority, s.hash FROM item i JOIN source s ON s.id = i.source_id
-WHERE i.id IN (SELECT value FROM json_each(:ids)) AND i.pending = 1 AND i.lane <> ''
+WHERE i.id IN (SELECT value FROM json_each(?)) AND i.pending = 1 AND i.lane <> ''
   AND s.paused_at IS NULL AND s.removed_at IS NULL
 ORDER BY i.id
 """
+BY_KEY = "SELECT id, source_id, state FROM item WHERE scope = ? AND key = ? FOR UPDATE"
 
 
 class LetterStatements(Statements):
     async def dead_letters(self, which: DeadFilter, limit: int = 100) -> list[DeadLetter]:
-        values = _values(which) | {"limit": limit}
+        match, values = _match(which)
 
-        def call(connection: sqlite3.Connection) -> list[DeadLetter]:
-            return [
-                DeadLetter(*row[:-2], *map(msgspec.json.decode, row[-2:]))
-                for row in connection.execute(LETTERS, values)
-            ]
+        def call(connection: Connection) -> list[DeadLetter]:
+            rows = connection.execute(LETTERS.format(match=match), (*values, limit))
+            return [DeadLetter(*row[:-2], *map(msgspec.json.decode, row[-2:])) for row in rows]
 
         return await self._read(call)
 
     async def replay(self, which: DeadFilter, *, dry_run: bool = False) -> tuple[int, list[Task]]:
-        values = _values(which) | {"now": self._clock.now(), "why": "replayed"}
+        now = self._clock.now()
 
-        def count(connection: sqlite3.Connection) -> dict[int, int]:
-            return dict(connection.execute(BY_SOURCE, values).fetchall())
-
-        def call(connection: sqlite3.Connection) -> tuple[int, list[Task]]:
-            found = count(connection)
-            chosen = connection.execute(f"{DEAD_ITEMS} ORDER BY d.item_id LIMIT {OFFER_LIMIT}", values).fetchall()
-            read_anew(connection, [scope for (scope,) in connection.execute(LISTED_ONLY, values)])
-            # The letters last: the other statement finds its items by them.
-            connection.execute(REOPEN, values)
-            connection.execute(CLOSE, values | {"state": "open"})
-            write_tally(connection, {source: Counter(dead=-n, open=n) for source, n in found.items()})
-            return sum(found.values()), tasks_of(connection, [row[0] for row in chosen])
+        def call(connection: Connection) -> tuple[int, list[Task]]:
+            # Before the items are locked, for a page locks its pass before its items.
+            scopes = {scope for _, _, scope, lane in _dead_items(connection, which) if not lane}
+            read_anew(connection, scopes)
+            counts: Counter[int] = Counter()
+            chosen: list[int] = []
+            for items in _locked(connection, which, counts):
+                connection.execute(REOPEN, (now, listed(items)))
+                connection.execute(CLOSE, (now, "replayed", listed(items)))
+                chosen += items[: OFFER_LIMIT - len(chosen)]
+            write_tally(connection, {source: Counter(dead=-n, open=n) for source, n in counts.items()})
+            return counts.total(), tasks_of(connection, chosen)
 
         if dry_run:
-            return sum((await self._read(count)).values()), []
+            return await self._count(which), []
         return await self._write(call)
 
     async def drop_dead(self, which: DeadFilter, reason: str, *, dry_run: bool = False) -> int:
-        why = reason_given(reason, "drop dead letters")
-        values = _values(which) | {"now": self._clock.now(), "why": f"dropped: {why}"}
+        why, now = f"dropped: {reason_given(reason, 'drop dead letters')}", self._clock.now()
 
-        def count(connection: sqlite3.Connection) -> dict[int, int]:
-            return dict(connection.execute(BY_SOURCE, values).fetchall())
-
-        def call(connection: sqlite3.Connection) -> int:
-            found = count(connection)
-            connection.execute(DROP, values)
-            connection.execute(CLOSE, values | {"state": "ignored"})
-            write_tally(connection, {source: Counter(dead=-n, ignored=n) for source, n in found.items()})
-            return sum(found.values())
+        def call(connection: Connection) -> int:
+            counts: Counter[int] = Counter()
+            for items in _locked(connection, which, counts):
+                connection.execute(IGNORE, (why, now, listed(items)))
+                connection.execute(CLOSE, (now, why, listed(items)))
+            write_tally(connection, {source: Counter(dead=-n, ignored=n) for source, n in counts.items()})
+            return counts.total()
 
         if dry_run:
-            return sum((await self._read(count)).values())
+            return await self._count(which)
         return await self._write(call)
+
+    async def _count(self, which: DeadFilter) -> int:
+        return await self._read(lambda connection: sum(1 for _ in _dead_items(connection, which)))
 
     async def ignore(self, scope: str, key: str, reason: str) -> bool:
         why = f"by hand: {reason_given(reason, 'ignore an item')}"
         now = self._clock.now()
 
-        def call(connection: sqlite3.Connection) -> bool:
-            row = connection.execute(
-                "SELECT id, source_id, state FROM item WHERE scope = ? AND key = ?", (scope, key)
-            ).fetchone()
+        def call(connection: Connection) -> bool:
+            row = connection.execute(BY_KEY, (scope, key)).fetchone()
             if row is None:
                 return False
             item, source, state = row
@@ -134,15 +124,8 @@ class LetterStatements(Statements):
                 connection.execute("UPDATE item SET pending = 0 WHERE id = ?", (item,))
                 return True
             # Outcome policy: a listing that shows the key again does not open it, as it would after `robots`.
-            connection.execute(
-                "UPDATE item SET state = 'ignored', outcome = 'policy', reason = ?, pending = 0, closed_at = ?"
-                " WHERE id = ?",
-                (why, now, item),
-            )
-            connection.execute(
-                "UPDATE dead SET closed_at = ?, closed_reason = ? WHERE item_id = ? AND closed_at IS NULL",
-                (now, why, item),
-            )
+            connection.execute(IGNORE, (why, now, listed([item])))
+            connection.execute(CLOSE, (now, why, listed([item])))
             if state != "ignored":
                 write_tally(connection, {source: Counter({state: -1, "ignored": 1})})
             return True
@@ -162,14 +145,48 @@ def reason_given(reason: str, what: str) -> str:
     return found
 
 
-def tasks_of(connection: sqlite3.Connection, items: list[int]) -> list[Task]:
+def tasks_of(connection: Connection, items: list[int]) -> list[Task]:
     """What to offer for these items: those that are due and whose source is active."""
-    rows = connection.execute(TASKS, {"ids": msgspec.json.encode(items).decode()})
     return [
         Task(TaskKind.ITEM, item, generation, lane, pool, priority, source_hash)
-        for item, generation, lane, pool, priority, source_hash in rows
+        for item, generation, lane, pool, priority, source_hash in connection.execute(TASKS, (listed(items),))
     ]
 
 
-def _values(which: DeadFilter) -> dict[str, Any]:
-    return {"source": which.source_id, "scope": which.scope, "key": which.key, "reason": which.reason}
+def _match(which: DeadFilter) -> tuple[str, list[Any]]:
+    """The condition on `dead d`, and its values."""
+    conditions, values = ["d.closed_at IS NULL"], []
+    for value, condition in (
+        (which.source_id, "d.source_id = (SELECT o.id FROM source o WHERE o.name = ?)"),
+        (which.scope, "d.scope = ?"),
+        (which.key, "d.key = ?"),
+    ):
+        if value:
+            conditions.append(condition)
+            values.append(value)
+    if which.reason:
+        # The databases name their functions that find a text in another differently; taking it out is the same in all.
+        conditions.append("(d.outcome = ? OR replace(lower(d.reason), lower(?), '') <> lower(d.reason))")
+        values += [which.reason, which.reason]
+    return " AND ".join(conditions), values
+
+
+def _dead_items(connection: Connection, which: DeadFilter) -> Iterator[tuple[int, int, str, str]]:
+    """(item id, source id, scope, lane) of dead items, in order of id."""
+    match, values = _match(which)
+    after, statement = 0, DEAD_ITEMS.format(match=match)
+    while rows := connection.execute(statement, (*values, after, CHUNK)).fetchall():
+        yield from rows
+        after = rows[-1][0]
+
+
+def _locked(connection: Connection, which: DeadFilter, counts: Counter[int]) -> Iterator[list[int]]:
+    """The dead items, locked in order of id and still dead, in chunks; counts them by source."""
+    match, values = _match(which)
+    after, statement = 0, DEAD_ITEMS.format(match=match)
+    while rows := connection.execute(statement, (*values, after, CHUNK)).fetchall():
+        after = rows[-1][0]
+        found = connection.execute(LOCK, (listed(row[0] for row in rows),)).fetchall()
+        counts.update(source for _, source in found)
+        if found:
+            yield [item for item, _ in found]
