@@ -7,6 +7,11 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+from tests.servers import fresh_database, fresh_redis, own_maria, own_postgres, own_redis, servers
+
+# The servers' fixtures are everybody's.
+__all__ = ["fresh_database", "fresh_redis", "own_maria", "own_postgres", "own_redis", "servers"]
+
 # A busy machine is no failure; time is measured by the tests marked `serial`.
 settings.register_profile("fyke", deadline=None, print_blob=True)
 settings.load_profile("fyke")
