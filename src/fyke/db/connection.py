@@ -120,6 +120,13 @@ class Database(Protocol):
         """Run `call` in one snapshot."""
         ...
 
+    async def read_long(self, call: Callable[[Any], T]) -> T:
+        """As `read`, for a walk over everything that may take minutes: nobody waits for it, and no time limit ends it.
+
+        Other work of the loop goes on between its statements, so each of them reads a page.
+        """
+        ...
+
     async def wait(self, timeout: float, since: int) -> None:
         """Return after a commit later than `since`, a value of `version` read before; at the latest after `timeout` s.
 

@@ -123,6 +123,27 @@ class SqliteDatabase:
         """Run `call` inside one read snapshot, beside the writer."""
         return await self._submit(self._reads, call, durable=False)
 
+    async def read_long(self, call: Callable[[SqliteConnection], T]) -> T:
+        """As `read`, on a connection of its own: the one reader of the others must not wait for it."""
+        connection = await asyncio.to_thread(open_connection, self.path, read_only=True)
+
+        def run() -> T:
+            try:
+                connection.execute("BEGIN")
+                return call(connection)
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from None
+            finally:
+                connection.close()
+
+        work = asyncio.ensure_future(asyncio.to_thread(run))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            connection.interrupt()
+            await asyncio.wait([work])
+            raise
+
     async def wait(self, timeout: float, since: int) -> None:
         """Return after a commit later than `since`, a value of `version` read before; at the latest after `timeout` s.
 

@@ -1,136 +1,138 @@
 """Both sides of `listed = stored + dead + ignored + open`, each counted from another table in one snapshot.
 
 Keeps P2 provable: sightings against items, rows against head versions, letters against states, pages against refused
-entries. Set-based, streamed by item id; memory is a byte for each item id.
+entries. Read in pages inside one snapshot, in order of id or key; memory is a byte for each item id.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
-from fyke.db.errors import translate
-from fyke.db.sqlite import open_connection
+from fyke.db.connection import Connection
 from fyke.db.typed import FLOAT_DIGITS, TypedTable, bind, decode_table, quoted
-from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.access import Statements, refuse_moved
 from fyke.ledgers.sql.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
 from fyke.model import AuditReport, AuditSource, ColumnType
 
 # A page is written before its items are offered: what is younger than this is on its way.
 GRACE_MS = 3_000
-HIGHEST = """
-SELECT max(coalesce((SELECT max(id) FROM item), 0), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'item'), 0))
-"""
+CHUNK = 2_000  # rows in one statement: what a process has in hand, and how often it shows how far it is
+LOWEST = -(2**63)
+HIGHEST = (
+    "SELECT max(id) FROM item",
+    "SELECT max(item_id) FROM version",
+    "SELECT max(item_id) FROM dead",
+)
+EXPECTED = "SELECT coalesce(sum(2 * listed + stored), 0) FROM tally"
 PAGES = """
 SELECT p.source_id, sum(g.entries), sum(g.new), sum(g.known), sum(g.refused)
 FROM pass p JOIN page g ON g.pass_id = p.id GROUP BY p.source_id
 """
 PAGES_WRONG = """
 SELECT p.source_id, g.pass_id, g.seq, g.entries, g.new, g.known, g.refused
-FROM pass p JOIN page g ON g.pass_id = p.id WHERE g.entries != g.new + g.known + g.refused
+FROM pass p JOIN page g ON g.pass_id = p.id WHERE g.entries <> g.new + g.known + g.refused ORDER BY g.pass_id, g.seq
 """
 PASSES_WRONG = """
 SELECT p.source_id, p.id, p.entries, coalesce(g.entries, 0) FROM pass p LEFT JOIN (
   SELECT pass_id, sum(entries) AS entries, sum(new) AS new, sum(known) AS known, sum(refused) AS refused
   FROM page GROUP BY pass_id) g ON g.pass_id = p.id
 WHERE (p.entries, p.new, p.known, p.refused)
-  != (coalesce(g.entries, 0), coalesce(g.new, 0), coalesce(g.known, 0), coalesce(g.refused, 0))
+  <> (coalesce(g.entries, 0), coalesce(g.new, 0), coalesce(g.known, 0), coalesce(g.refused, 0))
+ORDER BY p.id
 """
 REFUSED = """
 SELECT p.source_id, count(*) FROM refused r JOIN pass p ON p.id = r.pass_id GROUP BY p.source_id
 """
 REFUSED_WRONG = """
-SELECT * FROM (
+SELECT w.source_id, w.pass_id, w.seq, w.counted, w.kept FROM (
   SELECT p.source_id, g.pass_id, g.seq, g.refused AS counted,
     (SELECT count(*) FROM refused r WHERE r.pass_id = g.pass_id AND r.seq = g.seq) AS kept
   FROM pass p JOIN page g ON g.pass_id = p.id
-) WHERE counted != kept
+) w WHERE w.counted <> w.kept ORDER BY w.pass_id, w.seq
 """
-# CROSS JOIN fixes the order: each listing's keys in order meet the items' keys in order.
+LISTINGS = "SELECT l.id, l.source_id, s.scope FROM source s JOIN listing l ON l.source_id = s.id ORDER BY l.id"
 SIGHTINGS = """
-SELECT l.source_id, s.scope, g.key, g.item_id, i.id
-FROM source s CROSS JOIN listing l ON l.source_id = s.id CROSS JOIN sighting g ON g.listing_id = l.id
-LEFT JOIN item i ON i.scope = s.scope AND i.key = g.key
+SELECT g.key, g.item_id, i.id FROM sighting g LEFT JOIN item i ON i.scope = ? AND i.key = g.key
+WHERE g.listing_id = ? AND g.key {after} ? ORDER BY g.key LIMIT ?
 """
-LETTERS = "SELECT item_id FROM dead WHERE closed_at IS NULL"
+# These and those below are read in pages, by their first column.
+LETTERS = "SELECT item_id FROM dead WHERE closed_at IS NULL AND item_id > ? ORDER BY item_id LIMIT ?"
 LETTERS_ALONE = """
-SELECT d.source_id, d.item_id, d.scope, d.key FROM dead d LEFT JOIN item i ON i.id = d.item_id
-WHERE d.closed_at IS NULL AND i.id IS NULL
+SELECT d.item_id, d.source_id, d.scope, d.key FROM dead d LEFT JOIN item i ON i.id = d.item_id
+WHERE d.closed_at IS NULL AND i.id IS NULL AND d.item_id > ? ORDER BY d.item_id LIMIT ?
 """
-DEAD = "SELECT source_id, count(*) FROM dead WHERE closed_at IS NULL GROUP BY source_id"
 VERSIONS_ALONE = """
-SELECT DISTINCT v.item_id FROM version v LEFT JOIN item i ON i.id = v.item_id WHERE i.id IS NULL
+SELECT DISTINCT v.item_id FROM version v LEFT JOIN item i ON i.id = v.item_id
+WHERE i.id IS NULL AND v.item_id > ? ORDER BY v.item_id LIMIT ?
 """
 ITEMS = """
-SELECT i.id, i.source_id, i.scope, i.key, i.state, i.pending + 2 * (i.lane = ''), i.head_n,
+SELECT i.id, i.source_id, i.scope, i.key, i.state, i.pending, i.lane, i.head_n,
   (SELECT count(*) FROM version v WHERE v.item_id = i.id),
   EXISTS (SELECT 1 FROM version v WHERE v.item_id = i.id AND v.n = i.head_n)
-FROM item i ORDER BY i.id
+FROM item i WHERE i.id > ? ORDER BY i.id LIMIT ?
 """
 COLLECTED = """
-SELECT i.source_id, i.id, i.scope, i.key FROM item i
+SELECT i.id, i.source_id, i.scope, i.key FROM item i
 WHERE i.pending = 1 AND i.state = 'stored' AND EXISTS (
   SELECT 1 FROM visit v WHERE v.item_id = i.id AND v.generation = i.generation AND v.final IS NOT NULL)
+  AND i.id > ? ORDER BY i.id LIMIT ?
 """
 DUE = """
-SELECT i.source_id, i.id, i.scope, i.key FROM item i JOIN source s ON s.id = i.source_id
-WHERE i.pending = 1 AND (i.due_at <= ? OR i.due_at > ?) AND i.lane != ''
+SELECT i.id, i.source_id, i.scope, i.key FROM item i JOIN source s ON s.id = i.source_id
+WHERE i.pending = 1 AND (i.due_at <= ? OR i.due_at > ?) AND i.lane <> ''
   AND s.paused_at IS NULL AND s.removed_at IS NULL
+  AND i.id > ? ORDER BY i.id LIMIT ?
 """
+DEAD = "SELECT source_id, count(*) FROM dead WHERE closed_at IS NULL GROUP BY source_id"
 TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored", "dead", "ignored", "versions")
-TALLY = f"SELECT source_id, {', '.join(TALLY_NAMES)} FROM tally"
+TALLY = f"SELECT source_id, {', '.join(TALLY_NAMES)} FROM tally ORDER BY source_id"
+
+Progress: TypeAlias = Callable[[int, int], None]
 
 _decode = msgspec.json.Decoder().decode
 _TEXTS = (ColumnType.TEXT, ColumnType.DATETIME)
 
 
 class AuditStatements(Statements):
-    async def audit(self, known_tasks: set[str] | None = None) -> AuditReport:
+    async def audit(self, known_tasks: set[str] | None = None, progress: Progress | None = None) -> AuditReport:
         now = self._clock.now()
-        await self._read(lambda connection: None)  # refuses a ledger that was moved away
-        # A connection of its own: the one reader of the others must not wait for a walk over everything.
-        connection = await asyncio.to_thread(open_connection, self._db.path, read_only=True)
 
-        def run() -> AuditReport:
-            try:
-                connection.execute("BEGIN")
-                return Audit(connection, now, known_tasks).run()
-            except sqlite3.Error as error:
-                raise translate(error) from None
-            finally:
-                connection.close()
+        def call(connection: Connection) -> AuditReport:
+            refuse_moved(connection)
+            return Audit(connection, now, known_tasks, progress).run()
 
-        work = asyncio.ensure_future(asyncio.to_thread(run))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            connection.interrupt()
-            await asyncio.wait([work])
-            raise
+        return await self._db.read_long(call)
 
 
 class Audit:
     """One count over one snapshot."""
 
-    def __init__(self, connection: sqlite3.Connection, now: int, known_tasks: set[str] | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        now: int,
+        known_tasks: set[str] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self._connection, self._now, self._tasks = connection, now, known_tasks
-        self._flags = Flags(int(connection.execute(HIGHEST).fetchone()[0]))
+        self._flags = Flags(max(connection.execute(statement).fetchone()[0] or 0 for statement in HIGHEST))
         self._found = Findings(connection, self._flags)
-        self._counts: dict[str, Counter[int]] = {name: Counter() for name in (*TALLY_NAMES, "sighted", "equal")}
+        self._counts: dict[str, Counter[int]] = {name: Counter() for name in (*TALLY_NAMES, "sighted")}
         self._unqueued: Counter[int] = Counter()
         self._stored: Counter[int] = Counter()
         self._refused: Counter[int] = Counter()
         self._letters: Counter[int] = Counter()
+        self._progress, self._done = progress, 0
+        self._expected = int(connection.execute(EXPECTED).fetchone()[0])
 
     def run(self) -> AuditReport:
         self._pages()
         self._sightings()
-        for (item,) in self._connection.execute(LETTERS):
+        for (item,) in self._paged(LETTERS):
             self._flags.set(item, LETTER)
         self._letters.update(dict(self._connection.execute(DEAD).fetchall()))
         for name, columns in self._connection.execute("SELECT name, columns FROM typed_table ORDER BY name").fetchall():
@@ -161,8 +163,17 @@ class Audit:
             )
 
     def _sightings(self) -> None:
+        for listing, source, scope in self._connection.execute(LISTINGS).fetchall():
+            after, operator = "", ">="
+            while rows := self._read(SIGHTINGS.format(after=operator), scope, listing, after):
+                self._sighted(source, scope, rows)
+                after, operator = rows[-1][0], ">"
+                if len(rows) < CHUNK:
+                    break
+
+    def _sighted(self, source: int, scope: str, rows: list[Any]) -> None:
         flags, listed = self._flags, self._counts["sighted"]
-        for source, scope, key, named, item in self._connection.execute(SIGHTINGS):
+        for key, named, item in rows:
             if item is not None:
                 flags.set(item, SIGHTED)
                 if item != named:
@@ -170,24 +181,46 @@ class Audit:
             elif not flags.set(named, GONE) & GONE:
                 listed[source] += 1
                 self._found.item(Kind.ITEM_MISSING, source, named, scope, key)
+        self._tell(len(rows))
 
     def _rows(self, table: TypedTable) -> None:
         """Compare each row with its item's head version, cell by cell as the commit binds them."""
-        own = ("_item_id", "_scope", "_key", "_version")
+        own = ("_scope", "_key", "_version")
         names = [*own, *(name for name, _ in table.columns)]
         statement = (
-            f"SELECT i.source_id, i.scope, i.key, i.head_n, v.content, {', '.join(f't.{quoted(n)}' for n in names)}"
+            f"SELECT t._item_id, i.source_id, i.scope, i.key, i.head_n, v.content,"
+            f" {', '.join(f't.{quoted(n)}' for n in names)}"
             f" FROM {quoted(table.name)} t LEFT JOIN item i ON i.id = t._item_id"
-            " LEFT JOIN version v ON v.item_id = i.id AND v.n = i.head_n ORDER BY t._item_id"
+            " LEFT JOIN version v ON v.item_id = i.id AND v.n = i.head_n"
+            " WHERE t._item_id > ? ORDER BY t._item_id LIMIT ?"
         )
-        for source, scope, key, head, content, item, row_scope, row_key, version, *cells in self._connection.execute(
-            statement
+        for item, source, scope, key, head, content, row_scope, row_key, version, *cells in self._paged(
+            statement, tell=True
         ):
             if source is None:
                 self._row_alone(table, item, row_scope, row_key)
                 continue
             same = content is not None and (row_scope, row_key, version) == (scope, key, head)
             self._flags.set(item, ROW | (ROW_EQUAL if same and _equal(table, content, cells) else 0))
+
+    def _read(self, statement: str, *values: Any) -> list[Any]:
+        return self._connection.execute(statement, (*values, CHUNK)).fetchall()
+
+    def _paged(self, statement: str, *values: Any, tell: bool = False) -> Iterator[Any]:
+        """All rows, page by page: the first column is what they are in order of."""
+        after = LOWEST
+        while rows := self._read(statement, *values, after):
+            yield from rows
+            after = rows[-1][0]
+            if tell:
+                self._tell(len(rows))
+            if len(rows) < CHUNK:
+                return
+
+    def _tell(self, rows: int) -> None:
+        self._done += rows
+        if self._progress is not None:
+            self._progress(min(self._done, self._expected), self._expected)
 
     def _row_alone(self, table: TypedTable, item: int, scope: str, key: str) -> None:
         if self._flags.set(item, ROW) & GONE:
@@ -211,7 +244,7 @@ class Audit:
     def _items(self) -> None:
         flags, found, counts = self._flags, self._found, self._counts
         listed, sighted, versions = counts["listed"], counts["sighted"], counts["versions"]
-        for item, source, scope, key, state, pending, head, number, has_head in self._connection.execute(ITEMS):
+        for item, source, scope, key, state, pending, lane, head, number, has_head in self._paged(ITEMS, tell=True):
             flag = flags.set(item, ITEM)
             listed[source] += 1
             versions[source] += number
@@ -224,17 +257,17 @@ class Audit:
                 self._stored[source] += 1
                 if number == head and not flag & LETTER:
                     continue
-            for kind in _wrong(state, pending, head, number, has_head, flag):
+            for kind in _wrong(state, bool(pending), lane, head, number, has_head, flag):
                 found.item(kind, source, item, scope, key)
-        for source, item, scope, key in self._connection.execute(COLLECTED):
+        for item, source, scope, key in self._paged(COLLECTED):
             found.item(Kind.COLLECTED_PENDING, source, item, scope, key)
 
     def _leftovers(self) -> None:
         """What belongs to an item that is not there; an item that a sighting names is told by that alone."""
-        for source, item, scope, key in self._connection.execute(LETTERS_ALONE):
+        for item, source, scope, key in self._paged(LETTERS_ALONE):
             if not self._flags.get(item) & GONE:
                 self._found.item(Kind.LETTER_ORPHAN, source, item, scope, key)
-        for (item,) in self._connection.execute(VERSIONS_ALONE):
+        for (item,) in self._paged(VERSIONS_ALONE):
             if not self._flags.get(item) & (GONE | ROW):
                 self._found.item(Kind.VERSION_WITHOUT_ITEM, 0, item, "", f"item {item}")
 
@@ -250,7 +283,7 @@ class Audit:
                 self._found.place(Kind.TALLY_DIFFERS, source, "", detail="; ".join(wrong))
 
     def _due(self, tasks: set[str]) -> None:
-        for source, item, scope, key in self._connection.execute(DUE, (self._now - GRACE_MS, self._now)):
+        for item, source, scope, key in self._paged(DUE, self._now - GRACE_MS, self._now):
             if f"i{item}" not in tasks:
                 self._unqueued[source] += 1
                 self._found.item(Kind.UNQUEUED, source, item, scope, key)
@@ -320,8 +353,8 @@ def _same(name: str, kind: ColumnType, value: Any, cell: Any) -> bool:
     return bool(bind(name, kind, value) == cell)
 
 
-def _wrong(state: str, pending: int, head: int, number: int, has_head: int, flag: int) -> Iterator[Kind]:
-    """What is wrong with an item, from its states and flags. `pending`: 1 due, 2 without a detail page."""
+def _wrong(state: str, pending: bool, lane: str, head: int, number: int, has_head: bool, flag: int) -> Iterator[Kind]:
+    """What is wrong with an item, from its states and flags. Without a detail page it has no lane, and is never due."""
     if state == "stored":
         if not flag & ROW:
             yield Kind.ROW_MISSING if has_head else Kind.STORED_NOTHING
@@ -333,9 +366,9 @@ def _wrong(state: str, pending: int, head: int, number: int, has_head: int, flag
             yield Kind.HISTORY_MISSING
     elif flag & ROW or number:
         yield Kind.NOT_MARKED_STORED
-    elif state == "open" and not pending:
+    elif state == "open" and lane and not pending:
         yield Kind.NOT_PENDING
-    if state in ("dead", "ignored") and pending & 1:
+    if state in ("dead", "ignored") and pending:
         yield Kind.PENDING_CLOSED
     if state == "dead" and not flag & LETTER:
         yield Kind.LETTER_MISSING

@@ -5,10 +5,10 @@ Keeps P2: each key that does not add up is counted once, and named while there i
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from enum import StrEnum
 
+from fyke.db.connection import Connection
 from fyke.model import Finding
 
 FINDINGS_LIMIT = 1_000
@@ -106,7 +106,7 @@ class Flags:
 class Findings:
     """Collects findings and counts the keys that do not add up, each key once."""
 
-    def __init__(self, connection: sqlite3.Connection, flags: Flags) -> None:
+    def __init__(self, connection: Connection, flags: Flags) -> None:
         self._flags = flags
         self.names: dict[int, str] = dict(connection.execute("SELECT id, name FROM source").fetchall())
         self.kept: list[Finding] = []
