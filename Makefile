@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint crash bench lock format
+.PHONY: help setup servers demo test check lint crash bench lock format
 
 # The first Python on the path that is new enough; only `setup` needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -17,10 +17,13 @@ setup: ## Make .venv with everything pinned (done by the others where needed)
 	@python="$(PYTHON)"; test -n "$$python" || { echo "Fyke needs Python 3.11 or newer on the path." >&2; exit 2; }; \
 	$$python scripts/setup.py
 
+servers: setup
+	@$(BIN)/python scripts/servers.py
+
 demo: setup ## Collect from a site on this machine, with faults, and show the proof (under a minute)
 	@$(BIN)/fyke demo $(ARGS)
 
-test: setup lint ## Everything that must pass: lint, types and all tests
+test: setup servers lint ## Everything that must pass: lint, types and all tests
 	@failed=0; \
 	$(BIN)/pytest -m "serial and not crash_long" $(ARGS) || [ $$? -eq 5 ] || failed=1; \
 	$(BIN)/pytest -m "not serial and not crash_long" -n $(WORKERS) $(ARGS) || failed=1; \
@@ -35,10 +38,10 @@ lint: setup
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-crash: setup ## Pairs of faults, drawn by seed (long)
-	$(BIN)/pytest tests/crash -m crash_long -n $(WORKERS) $(ARGS)
+crash: setup servers ## The long tests: pairs of faults drawn by seed, outages, chaos
+	$(BIN)/pytest -m crash_long -n $(WORKERS) $(ARGS)
 
-bench: setup ## Speed and memory, with the machine they were measured on
+bench: setup servers ## Speed and memory, with the machine they were measured on
 	$(BIN)/python bench/run.py $(ARGS)
 
 lock: setup ## Pin the requirements again (UPGRADE=1: to the newest that fit)

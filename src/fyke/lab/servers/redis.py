@@ -209,7 +209,7 @@ class RedisSentinel:
 
     def _knows_all(self, sentinel: _Sentinel) -> bool:
         found = sentinel.ask("SENTINEL", "MASTER", self.name)
-        told = dict(zip(found[::2], found[1::2], strict=True))
+        told: dict[str, str] = dict(zip(found[::2], found[1::2], strict=True))
         return told["num-other-sentinels"] == str(len(self.sentinels) - 1) and told["num-slaves"] == "1"
 
 
