@@ -5,18 +5,19 @@ Keeps P2: a mend looks at the state again before it changes anything, and what i
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
+from fyke.db.connection import Connection, listed
+from fyke.db.errors import is_row_error
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.coverage import read_anew
 from fyke.ledgers.sql.findings import Kind
 from fyke.ledgers.sql.letters import FRESH
-from fyke.ledgers.sql.records import Draft, write_drafts
+from fyke.ledgers.sql.records import TALLY_NAMES, Draft, write_drafts
 from fyke.ledgers.sql.restore import (
     HEAD,
     Whole,
@@ -33,25 +34,28 @@ from fyke.model import AuditReport, Finding
 
 BATCH = 100  # findings in one transaction
 
+LOCK = "SELECT id FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE"
 OPEN_AGAIN = f"""
-UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1, pending = lane != '',
-  due_at = :now, closed_at = NULL, head_n = 0, head_hash = NULL, {FRESH}
+UPDATE item SET state = 'open', outcome = '', reason = '', generation = generation + 1,
+  pending = CASE WHEN lane = '' THEN 0 ELSE 1 END, due_at = :now, closed_at = NULL, head_n = 0,
+  head_hash = NULL, {FRESH}
 WHERE id = :item AND state = 'stored'
 """
 VISIT_AGAIN = f"""
-UPDATE item SET generation = generation + 1, pending = lane != '', due_at = :now, {FRESH} WHERE id = :item
+UPDATE item SET generation = generation + 1, pending = CASE WHEN lane = '' THEN 0 ELSE 1 END, due_at = :now, {FRESH}
+WHERE id = :item
 """
 MARK_STORED = """
 UPDATE item SET state = 'stored', outcome = '', reason = '', pending = 0, closed_at = coalesce(closed_at, :now),
-  head_n = max(head_n, :head)
+  head_n = greatest(head_n, :head)
 WHERE id = :item
 """
 CLOSE_ORPHAN = """
-UPDATE dead AS d SET closed_at = :now, closed_reason = 'its item is not dead any more'
-WHERE d.item_id = :item AND d.closed_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.id = d.item_id AND i.state = 'dead')
+UPDATE dead SET closed_at = :now, closed_reason = 'its item is not dead any more'
+WHERE item_id = :item AND closed_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.id = :item AND i.state = 'dead')
 """
-NOT_PENDING = "UPDATE item SET pending = 1, due_at = :now WHERE id = :item AND state = 'open' AND lane != ''"
+NOT_PENDING = "UPDATE item SET pending = 1, due_at = :now WHERE id = :item AND state = 'open' AND lane <> ''"
 PENDING_CLOSED = "UPDATE item SET pending = 0 WHERE id = :item AND state IN ('dead', 'ignored')"
 COLLECTED = """
 UPDATE item SET pending = 0 WHERE id = :item AND state = 'stored' AND EXISTS (
@@ -62,19 +66,21 @@ SELECT l.source_id, g.item_id, g.url, g.first_at
 FROM source s JOIN listing l ON l.source_id = s.id JOIN sighting g ON g.listing_id = l.id AND g.key = :key
 WHERE s.scope = :scope ORDER BY g.first_at, l.id LIMIT 1
 """
-RECOUNT = """
-UPDATE tally SET
-  entries = p.entries, new = p.new, known = p.known, refused = p.refused
-FROM (SELECT s.id, coalesce(sum(g.entries), 0) AS entries, coalesce(sum(g.new), 0) AS new,
-    coalesce(sum(g.known), 0) AS known, coalesce(sum(g.refused), 0) AS refused
-  FROM source s LEFT JOIN pass q ON q.source_id = s.id LEFT JOIN page g ON g.pass_id = q.id GROUP BY s.id) p
-WHERE p.id = tally.source_id
+# All wait for these rows at their end: while they are held, nobody who would change a count ends.
+TALLIES = "SELECT source_id FROM tally ORDER BY source_id FOR UPDATE"
+PAGES = """
+SELECT q.source_id, sum(g.entries), sum(g.new), sum(g.known), sum(g.refused)
+FROM pass q JOIN page g ON g.pass_id = q.id GROUP BY q.source_id
 """
-STATES = "SELECT source_id, state, count(*) FROM item NOT INDEXED GROUP BY source_id, state"
+PAGE_NAMES = ("entries", "new", "known", "refused")
+# SQLite would walk the index of open items and look each other one up.
+STATES = {
+    "sqlite": "SELECT source_id, state, count(*) FROM item NOT INDEXED GROUP BY source_id, state",
+    "postgres": "SELECT source_id, state, count(*) FROM item GROUP BY source_id, state",
+    "mysql": "SELECT source_id, state, count(*) FROM item GROUP BY source_id, state",
+}
 VERSIONS = "SELECT i.source_id, count(*) FROM version v JOIN item i ON i.id = v.item_id GROUP BY i.source_id"
-ITEM_COUNTS = """
-UPDATE tally SET listed = ?, open = ?, stored = ?, dead = ?, ignored = ?, versions = ? WHERE source_id = ?
-"""
+RECOUNT = f"UPDATE tally SET {', '.join(f'{name} = ?' for name in TALLY_NAMES)} WHERE source_id = ?"
 
 
 class RepairStatements(Statements):
@@ -89,50 +95,56 @@ class RepairStatements(Statements):
         return found
 
 
-def recount(connection: sqlite3.Connection) -> None:
+def recount(connection: Connection) -> None:
     """Write the tally anew from pages, items and versions."""
-    connection.execute(RECOUNT)
-    states: dict[int, Counter[str]] = {}
-    for (source,) in connection.execute("SELECT source_id FROM tally"):
-        states[source] = Counter()
-    for source, state, number in connection.execute(STATES):
-        states.setdefault(source, Counter()).update({state: number, "listed": number})
+    counts: dict[int, Counter[str]] = {source: Counter() for (source,) in connection.execute(TALLIES)}
+    for source, *sums in connection.execute(PAGES):
+        counts.setdefault(source, Counter()).update(dict(zip(PAGE_NAMES, sums, strict=True)))
+    for source, state, number in connection.execute(STATES[connection.dialect]):
+        counts.setdefault(source, Counter()).update({state: number, "listed": number})
     for source, number in connection.execute(VERSIONS):
-        states[source]["versions"] += number
-    names = ("listed", "open", "stored", "dead", "ignored", "versions")
+        counts[source]["versions"] += number
     connection.executemany(
-        ITEM_COUNTS, [(*(counts[name] for name in names), source) for source, counts in sorted(states.items())]
+        RECOUNT, [(*(found[name] for name in TALLY_NAMES), source) for source, found in sorted(counts.items())]
     )
 
 
-def _mend_all(connection: sqlite3.Connection, findings: Sequence[Finding], now: int) -> list[Finding]:
+def _mend_all(connection: Connection, findings: Sequence[Finding], now: int) -> list[Finding]:
     # What concerns the frontier is the reconciler's: it stays mendable and not mended here.
-    found = [
-        _mend(connection, finding, now) if finding.mendable and finding.kind in MENDS else finding
-        for finding in findings
-    ]
-    # What has no page of its own comes back only with its list.
-    read_anew(connection, [finding.scope for finding in found if finding.mended and finding.key])
-    return found
+    ours = [finding for finding in findings if finding.mendable and finding.kind in MENDS]
+    # What has no page of its own comes back only with its list. Before the items are locked, for a page locks its pass
+    # before its items.
+    read_anew(connection, [finding.scope for finding in ours if finding.key])
+    connection.execute(LOCK, (listed(sorted({finding.item_id for finding in ours if finding.item_id})),))
+    return [_mend(connection, finding, now) if finding in ours else finding for finding in findings]
 
 
-def _mend(connection: sqlite3.Connection, finding: Finding, now: int) -> Finding:
-    connection.execute("SAVEPOINT mend")
+def _mend(connection: Connection, finding: Finding, now: int) -> Finding:
     try:
-        problem = MENDS[Kind(finding.kind)](connection, finding, now)
-    except (sqlite3.IntegrityError, ValueError) as error:
+        with connection.savepoint():
+            problem = MENDS[Kind(finding.kind)](connection, finding, now)
+            if problem:
+                raise _CannotBe(problem)
+    except _CannotBe as error:
         problem = str(error)
-    connection.execute("ROLLBACK TO mend" if problem else "RELEASE mend")
-    if not problem:
+    except Exception as error:
+        # Whatever driver says it: what is in the rows cannot be written as it is.
+        if not is_row_error(error):
+            raise
+        problem = str(error)
+    else:
         return msgspec.structs.replace(finding, mended=True)
-    connection.execute("RELEASE mend")
     return msgspec.structs.replace(finding, mendable=False, message=f"{finding.message}; not mended: {problem}")
+
+
+class _CannotBe(Exception):
+    """Takes back what a mend has done before it found that it cannot be done."""
 
 
 # Each mend answers why it could not be done, or "".
 
 
-def _item_missing(connection: sqlite3.Connection, finding: Finding, now: int) -> str:
+def _item_missing(connection: Connection, finding: Finding, now: int) -> str:
     names = {"scope": finding.scope, "key": finding.key}
     known = connection.execute("SELECT id FROM item WHERE scope = :scope AND key = :key", names).fetchone()
     if known is not None:
@@ -148,7 +160,7 @@ def _item_missing(connection: sqlite3.Connection, finding: Finding, now: int) ->
     return ""
 
 
-def _row_without_item(connection: sqlite3.Connection, finding: Finding, now: int) -> str:
+def _row_without_item(connection: Connection, finding: Finding, now: int) -> str:
     known = connection.execute(
         "SELECT id FROM item WHERE scope = ? AND key = ?", (finding.scope, finding.key)
     ).fetchone()
@@ -167,25 +179,25 @@ def _row_without_item(connection: sqlite3.Connection, finding: Finding, now: int
     return ""
 
 
-def _sighting_missing(connection: sqlite3.Connection, whole: Whole, now: int) -> str:
+def _sighting_missing(connection: Connection, whole: Whole, now: int) -> str:
     names = {"scope": whole.scope, "key": whole.key}
     if connection.execute(FIRST_SIGHTING, names).fetchone() is None:
         restore_sighting(connection, whole, now)
     return ""
 
 
-def _sighting_differs(connection: sqlite3.Connection, whole: Whole, now: int) -> str:
+def _sighting_differs(connection: Connection, whole: Whole, now: int) -> str:
     point_sightings(connection, whole.scope, whole.key, whole.id)
     return ""
 
 
-def _content(connection: sqlite3.Connection, whole: Whole, now: int) -> str:
+def _content(connection: Connection, whole: Whole, now: int) -> str:
     if whole.state != "stored":
         return "it is not stored any more: audit again"
     return settle_content(connection, facts_of(connection, whole.source_id), whole.id)
 
 
-def _stored_nothing(connection: sqlite3.Connection, whole: Whole, now: int) -> str:
+def _stored_nothing(connection: Connection, whole: Whole, now: int) -> str:
     facts = facts_of(connection, whole.source_id)
     if whole.state != "stored" or typed_row(connection, facts, whole.id) is not None:
         return "it has changed meanwhile: audit again"
@@ -204,7 +216,7 @@ def _stored_nothing(connection: sqlite3.Connection, whole: Whole, now: int) -> s
     return write_drafts(connection, facts.table, [draft], now).get(whole.id, "")
 
 
-def _not_marked_stored(connection: sqlite3.Connection, whole: Whole, now: int) -> str:
+def _not_marked_stored(connection: Connection, whole: Whole, now: int) -> str:
     if whole.state == "stored":
         return ""
     facts = facts_of(connection, whole.source_id)
@@ -217,13 +229,13 @@ def _not_marked_stored(connection: sqlite3.Connection, whole: Whole, now: int) -
     return settle_content(connection, facts, whole.id)
 
 
-def _letter_missing(connection: sqlite3.Connection, whole: Whole, now: int) -> str:
+def _letter_missing(connection: Connection, whole: Whole, now: int) -> str:
     restore_letter(connection, whole.id, now)
     return ""
 
 
-def _statement(statement: str) -> Callable[[sqlite3.Connection, Finding, int], str]:
-    def mend(connection: sqlite3.Connection, finding: Finding, now: int) -> str:
+def _statement(statement: str) -> Callable[[Connection, Finding, int], str]:
+    def mend(connection: Connection, finding: Finding, now: int) -> str:
         connection.execute(statement, {"item": finding.item_id, "now": now})
         return ""
 
@@ -231,16 +243,16 @@ def _statement(statement: str) -> Callable[[sqlite3.Connection, Finding, int], s
 
 
 def _of_item(
-    mend: Callable[[sqlite3.Connection, Whole, int], str],
-) -> Callable[[sqlite3.Connection, Finding, int], str]:
-    def found(connection: sqlite3.Connection, finding: Finding, now: int) -> str:
+    mend: Callable[[Connection, Whole, int], str],
+) -> Callable[[Connection, Finding, int], str]:
+    def found(connection: Connection, finding: Finding, now: int) -> str:
         whole = read_item(connection, finding.item_id)
         return "its item is gone meanwhile: audit again" if whole is None else mend(connection, whole, now)
 
     return found
 
 
-MENDS: Mapping[Kind, Callable[[sqlite3.Connection, Finding, int], str]] = MappingProxyType(
+MENDS: Mapping[Kind, Callable[[Connection, Finding, int], str]] = MappingProxyType(
     {
         Kind.ITEM_MISSING: _item_missing,
         Kind.ROW_WITHOUT_ITEM: _row_without_item,

@@ -5,16 +5,17 @@ Keeps P2 and P3: content comes only from the ledger itself, a restored item neve
 
 from __future__ import annotations
 
-import sqlite3
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from fyke.db.connection import Connection
 from fyke.db.typed import OWN_COLUMNS
 from fyke.errors import UsageError
 from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.deaths import Death, write_deaths
 from fyke.ledgers.sql.desk import shown
 from fyke.ledgers.sql.pages import SUBMITTED, next_item
 from fyke.ledgers.sql.records import SourceFacts, read_facts
@@ -33,10 +34,10 @@ INSERT INTO item(id, source_id, scope, key, url, lane, pool, priority, entry, en
 VALUES (:id, :source, :scope, :key, :url, :lane, :pool, :priority, :entry, :hash, 0, :state, :outcome, :reason,
   :generation, :pending, :opened_at, :now, :closed_at, :head_n, :head_hash)
 """
-LAST_GENERATION = """
-SELECT max(coalesce((SELECT max(generation) FROM visit WHERE item_id = :id), 0),
-  coalesce((SELECT max(generation) FROM dead WHERE item_id = :id), 0))
-"""
+LAST_GENERATIONS = (
+    "SELECT max(generation) FROM visit WHERE item_id = ?",
+    "SELECT max(generation) FROM dead WHERE item_id = ?",
+)
 LETTER = """
 SELECT outcome, reason, entry FROM dead WHERE item_id = ? AND closed_at IS NULL
 """
@@ -49,15 +50,12 @@ POINT_SIGHTINGS = """
 UPDATE sighting SET item_id = :item WHERE key = :key AND listing_id IN (
   SELECT l.id FROM listing l JOIN source s ON s.id = l.source_id WHERE s.scope = :scope)
 """
-REBUILT_LETTER = """
-INSERT INTO dead(item_id, source_id, scope, key, url, outcome, reason, generation, attempts, worker, first_at, died_at,
-  entry, evidence)
-SELECT i.id, i.source_id, i.scope, i.key, i.url, coalesce(nullif(i.outcome, ''), v.outcome, 'error'),
-  coalesce(nullif(i.reason, ''), v.reason, 'its dead letter was lost'), i.generation, max(i.attempts, coalesce(v.starts,
-  0)), coalesce(v.worker, ''), coalesce((SELECT min(o.started_at) FROM visit o WHERE o.item_id = i.id), i.opened_at),
-  coalesce(i.closed_at, v.ended_at, :now), i.entry, coalesce(v.evidence, '{}')
-FROM item i LEFT JOIN visit v ON v.id = (SELECT max(w.id) FROM visit w WHERE w.item_id = i.id)
-WHERE i.id = :item AND i.state = 'dead'
+VISITS = """
+SELECT outcome, reason, worker, starts, started_at, ended_at, evidence FROM visit WHERE item_id = ? ORDER BY id
+"""
+LOST = """
+SELECT i.outcome, i.reason, i.attempts, i.opened_at, i.closed_at FROM item i
+WHERE i.id = ? AND i.state = 'dead'
   AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.item_id = i.id AND d.closed_at IS NULL)
 """
 
@@ -92,16 +90,16 @@ class Typed(Struct):
     cells: dict[str, Any]
 
 
-def read_item(connection: sqlite3.Connection, item: int) -> Whole | None:
+def read_item(connection: Connection, item: int) -> Whole | None:
     row = connection.execute(ITEM, (item,)).fetchone()
     return Whole(*row) if row else None
 
 
-def facts_of(connection: sqlite3.Connection, source: int) -> SourceFacts:
+def facts_of(connection: Connection, source: int) -> SourceFacts:
     return read_facts(connection, [source])[source]
 
 
-def typed_row(connection: sqlite3.Connection, facts: SourceFacts, item: int) -> Typed | None:
+def typed_row(connection: Connection, facts: SourceFacts, item: int) -> Typed | None:
     row = connection.execute(f"{facts.table.select} WHERE _item_id = ?", (item,)).fetchone()
     if row is None:
         return None
@@ -111,7 +109,7 @@ def typed_row(connection: sqlite3.Connection, facts: SourceFacts, item: int) -> 
     return Typed(own["_url"], own["_version"], own["_first_at"], own["_updated_at"], cells)
 
 
-def restore_item(connection: sqlite3.Connection, facts: SourceFacts, place: dict[str, Any], now: int) -> int:
+def restore_item(connection: Connection, facts: SourceFacts, place: dict[str, Any], now: int) -> int:
     """Make an item again from its traces; returns its id. `place`: id, scope, key, url, opened_at.
 
     With versions or a row it is stored, with an open letter dead, else open and due, so that it is collected. It keeps
@@ -126,7 +124,7 @@ def restore_item(connection: sqlite3.Connection, facts: SourceFacts, place: dict
     lane = _lane(facts, url)
     entry = head[2] if head else to_json(content_of(facts, typed)) if typed else letter[2] if letter else "{}"
     state = "stored" if head or typed else "dead" if letter else "open"
-    (generation,) = connection.execute(LAST_GENERATION, {"id": item}).fetchone()
+    generation = max(connection.execute(statement, (item,)).fetchone()[0] or 0 for statement in LAST_GENERATIONS)
     values = {
         **place,
         "id": item,
@@ -153,7 +151,7 @@ def restore_item(connection: sqlite3.Connection, facts: SourceFacts, place: dict
     return item
 
 
-def settle_content(connection: sqlite3.Connection, facts: SourceFacts, item: int) -> str:
+def settle_content(connection: Connection, facts: SourceFacts, item: int) -> str:
     """Make row and head version of a stored item say the same: the version wins, a lost one is rebuilt from the row.
 
     Returns why that cannot be, or "".
@@ -165,10 +163,12 @@ def settle_content(connection: sqlite3.Connection, facts: SourceFacts, item: int
     if typed is not None and (head is None or head[0] < whole.head_n):
         n = max(whole.head_n, 1)
         content = to_json(content_of(facts, typed))
+        (visit,) = connection.execute(
+            "SELECT max(id) FROM visit WHERE item_id = ? AND final = 'stored'", (item,)
+        ).fetchone()
         connection.execute(
-            "INSERT INTO version(item_id, n, at, hash, visit_id, content) VALUES (?, ?, ?, ?,"
-            " (SELECT max(id) FROM visit WHERE item_id = ?1 AND final = 'stored'), ?)",
-            (item, n, typed.updated_at, whole.head_hash or b"", content),
+            "INSERT INTO version(item_id, n, at, hash, visit_id, content) VALUES (?, ?, ?, ?, ?, ?)",
+            (item, n, typed.updated_at, whole.head_hash or b"", visit, content),
         )
         head = connection.execute(HEAD, (item,)).fetchone()
     if head is None:
@@ -196,7 +196,7 @@ def _canonical(kind: ColumnType, value: Any) -> Any:
     return shown(kind, value)
 
 
-def restore_sighting(connection: sqlite3.Connection, whole: Whole, now: int) -> None:
+def restore_sighting(connection: Connection, whole: Whole, now: int) -> None:
     """Write a sighting from its item, in the source's oldest listing; it is no anchor, for no walk has shown it."""
     row = connection.execute(
         "SELECT id FROM listing WHERE source_id = ? ORDER BY name = ?, id LIMIT 1", (whole.source_id, SUBMITTED)
@@ -206,13 +206,28 @@ def restore_sighting(connection: sqlite3.Connection, whole: Whole, now: int) -> 
     connection.execute(SIGHTING, (listing, whole.key, whole.id, whole.url, whole.opened_at, last_at))
 
 
-def point_sightings(connection: sqlite3.Connection, scope: str, key: str, item: int) -> None:
+def point_sightings(connection: Connection, scope: str, key: str, item: int) -> None:
     connection.execute(POINT_SIGHTINGS, {"scope": scope, "key": key, "item": item})
 
 
-def restore_letter(connection: sqlite3.Connection, item: int, now: int) -> None:
-    """Write the dead letter of a dead item from the item and its last visit."""
-    connection.execute(REBUILT_LETTER, {"item": item, "now": now})
+def restore_letter(connection: Connection, item: int, now: int) -> None:
+    """Write the dead letter of a dead item from the item and its visits."""
+    row = connection.execute(LOST, (item,)).fetchone()
+    if row is None:
+        return
+    outcome, reason, attempts, opened_at, closed_at = row
+    visits = connection.execute(VISITS, (item,)).fetchall()
+    last = visits[-1] if visits else ("error", "its dead letter was lost", "", 0, opened_at, now, "{}")
+    death = Death(
+        item_id=item,
+        outcome=outcome or last[0],
+        reason=reason or last[1],
+        attempts=max(attempts, last[3]),
+        worker=last[2],
+        first_at=min((visit[4] for visit in visits), default=opened_at),
+        evidence=last[6],
+    )
+    write_deaths(connection, [death], closed_at if closed_at is not None else last[5])
 
 
 def _lane(facts: SourceFacts, url: str) -> str:
