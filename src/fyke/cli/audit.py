@@ -10,6 +10,7 @@ import typer
 from fyke.app import open_stores
 from fyke.cli.flags import Json
 from fyke.cli.output import print_json, say, table
+from fyke.cli.progress import Portion
 from fyke.cli.verb import one_verb, verb
 from fyke.model import AuditReport, Finding
 from fyke.pipeline import auditor
@@ -30,10 +31,11 @@ async def audit(
     """
     mended: list[Finding] | None = None
     async with open_stores(loaded.settings, create=False) as stores:
+        shown = Portion("rows counted")
         if repair:
-            mended, report = await auditor.repair(stores.ledger, stores.frontier)
+            mended, report = await auditor.repair(stores.ledger, stores.frontier, shown)
         else:
-            report = await auditor.audit(stores.ledger, stores.frontier)
+            report = await auditor.audit(stores.ledger, stores.frontier, shown)
     if as_json:
         print_json(msgspec.to_builtins(report) | ({} if mended is None else {"repair": msgspec.to_builtins(mended)}))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from fyke.model import AuditReport, Finding
@@ -21,16 +23,18 @@ async def live_keys(frontier: Frontier) -> set[str]:
     return found
 
 
-async def audit(ledger: Ledger, frontier: Frontier) -> AuditReport:
+async def audit(ledger: Ledger, frontier: Frontier, progress: Callable[[int, int], None] | None = None) -> AuditReport:
     """Counts rows, not counters. Reads only."""
-    return await ledger.audit(await live_keys(frontier))
+    return await ledger.audit(await live_keys(frontier), progress)
 
 
-async def repair(ledger: Ledger, frontier: Frontier) -> tuple[list[Finding], AuditReport]:
+async def repair(
+    ledger: Ledger, frontier: Frontier, progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Finding], AuditReport]:
     """Mend what can be mended, bring the frontier in line with the ledger, and audit once more."""
-    findings = await ledger.repair(await audit(ledger, frontier))
+    findings = await ledger.repair(await audit(ledger, frontier, progress))
     await Reconciler(ledger, frontier, grace_ms=0).run_once()
-    report = await audit(ledger, frontier)
+    report = await audit(ledger, frontier, progress)
     left = {(found.kind, found.source_id, found.scope, found.key) for found in report.findings}
     mended = [
         replace(found, mended=found.mendable and (found.kind, found.source_id, found.scope, found.key) not in left)

@@ -9,7 +9,7 @@ UsageError for a ledger that was moved or is of a newer schema.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 from fyke.model import (
@@ -256,11 +256,13 @@ class Desk(Protocol):
         """For a helpful error: the known scopes, and keys of the scope near to `key`."""
         ...
 
-    async def audit(self, known_tasks: set[str] | None = None) -> AuditReport:
+    async def audit(
+        self, known_tasks: set[str] | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> AuditReport:
         """Count both sides from different tables in one snapshot and name each key that is on one side only.
 
         `known_tasks`: keys live in the frontier; pending items older than the grace time and not among them are
-        `unqueued`.
+        `unqueued`. `progress` is told, from any thread, how many rows are counted, and of about how many.
         """
         ...
 

@@ -31,6 +31,13 @@ class AuditContract(DeskSetting):
         assert (ggzy.entries, ggzy.listed, ggzy.stored, ggzy.dead, ggzy.ignored, ggzy.open) == (8, 5, 2, 1, 1, 1)
         assert (plain.entries, plain.listed, plain.stored) == (2, 2, 2)
 
+    async def test_it_says_how_far_it_is(self, ledger: Ledger, steps: Steps) -> None:
+        await everything(steps)
+        told: list[tuple[int, int]] = []
+        await ledger.audit(None, lambda done, total: told.append((done, total)))
+        assert told == sorted(told)
+        assert told[-1] == (18, 18), "7 sightings, 4 rows, 7 items"
+
     async def test_an_empty_ledger_is_balanced(self, ledger: Ledger, steps: Steps) -> None:
         await assert_balanced(ledger)
         assert await mend(ledger) == []
