@@ -73,12 +73,8 @@ SELECT q.source_id, sum(g.entries), sum(g.new), sum(g.known), sum(g.refused)
 FROM pass q JOIN page g ON g.pass_id = q.id GROUP BY q.source_id
 """
 PAGE_NAMES = ("entries", "new", "known", "refused")
-# SQLite would walk the index of open items and look each other one up.
-STATES = {
-    "sqlite": "SELECT source_id, state, count(*) FROM item NOT INDEXED GROUP BY source_id, state",
-    "postgres": "SELECT source_id, state, count(*) FROM item GROUP BY source_id, state",
-    "mysql": "SELECT source_id, state, count(*) FROM item GROUP BY source_id, state",
-}
+# Without NOT INDEXED SQLite walks an index and looks each item up.
+STATES = "SELECT source_id, state, count(*) FROM item NOT INDEXED GROUP BY source_id, state"
 VERSIONS = "SELECT i.source_id, count(*) FROM version v JOIN item i ON i.id = v.item_id GROUP BY i.source_id"
 RECOUNT = f"UPDATE tally SET {', '.join(f'{name} = ?' for name in TALLY_NAMES)} WHERE source_id = ?"
 
@@ -100,7 +96,7 @@ def recount(connection: Connection) -> None:
     counts: dict[int, Counter[str]] = {source: Counter() for (source,) in connection.execute(TALLIES)}
     for source, *sums in connection.execute(PAGES):
         counts.setdefault(source, Counter()).update(dict(zip(PAGE_NAMES, sums, strict=True)))
-    for source, state, number in connection.execute(STATES[connection.dialect]):
+    for source, state, number in connection.execute(STATES):
         counts.setdefault(source, Counter()).update({state: number, "listed": number})
     for source, number in connection.execute(VERSIONS):
         counts[source]["versions"] += number
