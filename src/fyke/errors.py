@@ -2,6 +2,7 @@
 
 FykeError
 ├── UsageError        a person must change something; the CLI prints it and exits with 2
+│   └── LedgerClosed  this ledger is not used any more: the process ends
 ├── TransientError    repeat later: a server is away, a lock is held, a disk is full
 ├── PermanentError    repeating brings nothing: a row that the database refuses
 ├── LeaseLost         another worker owns the task now; drop the work quietly
@@ -41,6 +42,10 @@ class UsageError(FykeError):
         where = ":".join(str(part) for part in (file, line) if part is not None)
         text = ": ".join(part for part in (where, field, message) if part)
         super().__init__(f"{text} ({hint})" if hint else text)
+
+
+class LedgerClosed(UsageError):
+    """The ledger was moved away, or is being filled: no loop goes on, the process ends with exit code 2."""
 
 
 class TransientError(FykeError):

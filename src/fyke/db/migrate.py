@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from fyke.errors import UsageError
+from fyke.errors import LedgerClosed, UsageError
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -21,9 +21,19 @@ def newest_schema() -> str:
     return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9][0-9][0-9][0-9]_*.py"))
 
 
-def moved_to(place: str) -> UsageError:
-    """The error of every call on a ledger that was moved away."""
-    return UsageError(f"this ledger was moved to {place}", hint="name the new one in the setting 'ledger'")
+CLOSING = "SELECT name, value FROM meta WHERE name IN ('moved_to', 'filled_from')"
+
+
+def refuse_closed(connection: Any) -> None:
+    """Raise LedgerClosed where `fyke ledger copy` has moved this ledger away, or has not ended filling it."""
+    # A process that still runs on a ledger that was copied away would write what nobody reads.
+    for name, place in connection.execute(CLOSING):
+        if name == "moved_to":
+            raise LedgerClosed(f"this ledger was moved to {place}", hint="name the new one in the setting 'ledger'")
+        raise LedgerClosed(
+            f"this ledger is being filled from {place}, and that has not ended",
+            hint="wait for `fyke ledger copy`; where that was broken off, do it once more with --again",
+        )
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
@@ -42,14 +52,14 @@ def schema_of(connection: sqlite3.Connection) -> str:
     """The ledger's schema; "" for an empty file.
 
     Raises:
-        UsageError: the ledger was moved away, or a newer release has upgraded it.
+        LedgerClosed: the ledger was moved away, or is being filled.
+        UsageError: a newer release has upgraded it.
     """
     if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone() is None:
         return ""
-    meta = dict(connection.execute("SELECT name, value FROM meta WHERE name IN ('schema', 'moved_to')"))
-    if "moved_to" in meta:
-        raise moved_to(meta["moved_to"])
-    found, newest = str(meta.get("schema", "")), newest_schema()
+    refuse_closed(connection)
+    row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    found, newest = str(row[0]) if row else "", newest_schema()
     if found > newest:
         raise UsageError(
             f"this ledger has schema {found}, and this release of Fyke knows none later than {newest}",

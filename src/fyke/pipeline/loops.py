@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from fyke.errors import TransientError
+from fyke.errors import LedgerClosed, TransientError
 from fyke.ports import Clock
 
 log = logging.getLogger("fyke.loops")
@@ -27,6 +27,9 @@ async def every(
     """Call `round_` until `stop`, `seconds` apart or what it returns; back off while its servers are away.
 
     One log line when an outage begins and one when it ends.
+
+    Raises:
+        LedgerClosed: nothing that this process does is of use any more.
     """
     failures = 0
     while not stop.is_set():
@@ -38,6 +41,8 @@ async def every(
                 log.warning("%s: parked: %s", name, error)
             failures += 1
             wait = min(0.2 * 2 ** min(failures, 6), CAP_S) * (0.5 + random.random() / 2)
+        except LedgerClosed:
+            raise
         except Exception:
             # A service that ended would be missed by nobody; this round is lost, not the loop.
             log.exception("%s: this round failed", name)

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fyke.db.connection import Connection
+from fyke.db.migrate import refuse_closed
 from fyke.db.typed import FLOAT_DIGITS, TypedTable, bind, decode_table, quoted
-from fyke.ledgers.sql.access import Statements, refuse_moved
+from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
 from fyke.model import AuditReport, AuditSource, ColumnType
 
@@ -102,7 +103,7 @@ class AuditStatements(Statements):
         now = self._clock.now()
 
         def call(connection: Connection) -> AuditReport:
-            refuse_moved(connection)
+            refuse_closed(connection)
             return Audit(connection, now, known_tasks, progress).run()
 
         return await self._db.read_long(call)
