@@ -89,7 +89,7 @@ def test_every_verb_answers_to_h(capsys: pytest.CaptureFixture[str]) -> None:
         (("settings", "show", "--jsn"), "--json"),
         (("--set", "worker.concurency=3", "settings", "show"), "did you mean 'worker.concurrency'?"),
         (("settings", "show", "--set", "lease"), "--set lease has no value"),
-        (("settings", "show", "--ledger", "postgresql://db/x"), "fyke[postgres]"),
+        (("settings", "show", "--ledger", "postgres://db/x"), "write postgresql://USER:PASSWORD@HOST"),
         (("lab", "replay", "no-such-folder"), "there is no no-such-folder"),
         (("lab", "site", "--busy", "3"), "busy is a share from 0 to 1"),
         (("status",), "there is no ledger at fyke.db"),

@@ -1,6 +1,7 @@
 """The composition root: settings → objects. The only layer that names concrete classes."""
 
-from fyke.app.run import run_for_ever, run_once_here, run_worker
+from fyke.app.roles import ChildCommand, run_for_ever, run_reconciler, run_scheduler, run_worker, run_workers
+from fyke.app.run import run_once_here
 from fyke.app.sources import (
     apply_folder,
     apply_sources,
@@ -13,6 +14,7 @@ from fyke.app.sources import (
 from fyke.app.stores import Stores, SystemClock, open_stores
 
 __all__ = [
+    "ChildCommand",
     "Stores",
     "SystemClock",
     "apply_folder",
@@ -24,6 +26,9 @@ __all__ = [
     "read_sources",
     "run_for_ever",
     "run_once_here",
+    "run_reconciler",
+    "run_scheduler",
     "run_worker",
+    "run_workers",
     "submitted_entries",
 ]

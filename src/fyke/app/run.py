@@ -1,4 +1,4 @@
-"""Collecting: one invocation, for ever with worker processes, or one worker process of those."""
+"""Collecting: what a process is made of, and one invocation that ends by itself. `app.roles`: what runs for good."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from msgspec import Struct
 from fyke import __version__
 from fyke.alerts import Alerter, AlertFailed
 from fyke.app.sources import configure_lanes, pick
-from fyke.app.stores import Stores, open_stores
+from fyke.app.stores import Stores
 from fyke.errors import TransientError
-from fyke.model import SourceCounts, WorkerRow
+from fyke.model import SourceCounts
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.pace import Pace
@@ -30,9 +30,7 @@ from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
-from fyke.pipeline.supervisor import Round, Supervisor, SupervisorConfig
 from fyke.pipeline.worker import Worker
-from fyke.settings import Settings
 
 log = logging.getLogger("fyke.run")
 
@@ -52,7 +50,7 @@ class Crew(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
+async def crew(stores: Stores, *, restarts: int = 0) -> AsyncIterator[Crew]:
     """The parts of one worker with its fetcher; closes the fetcher at the end."""
     from fyke.fetchers.http import HttpFetcher
     from fyke.fetchers.robots import RobotsRules
@@ -75,11 +73,12 @@ async def crew(stores: Stores, *, pool: str = "text") -> AsyncIterator[Crew]:
                 host=socket.gethostname(),
                 pid=os.getpid(),
                 version=__version__,
-                pool=pool,
+                pool=settings.worker.pool,
                 slots=settings.worker.concurrency,
                 lease=settings.lease,
                 grace=settings.worker.grace,
                 blocks_to_pause=settings.blocks_to_pause,
+                restarts=restarts,
             ),
             stores.ledger,
             sender,
@@ -154,13 +153,13 @@ async def run_once_here(
                 progress,
                 named=bool(ids),
             )
-    await _tell_the_rest(stores)
+    await tell_the_rest(stores)
     return report
 
 
-async def _tell_the_rest(stores: Stores) -> None:
+async def tell_the_rest(stores: Stores) -> None:
     """Alerts of this invocation go out before it ends; what cannot be told now is told by the next one."""
-    alerter = _alerter(stores)
+    alerter = make_alerter(stores)
     if alerter is None:
         return
     try:
@@ -169,98 +168,9 @@ async def _tell_the_rest(stores: Stores) -> None:
         log.warning("alerts wait for the next run: %s", error)
 
 
-def _alerter(stores: Stores) -> Alerter | None:
+def make_alerter(stores: Stores) -> Alerter | None:
     url = stores.settings.alerts.webhook
     return Alerter(stores.ledger, url, stores.clock) if url else None
-
-
-async def run_worker(settings: Settings) -> None:
-    """One worker process of `fyke run`: ends when told to, or when its standard input closes (the supervisor is
-    gone).
-    """
-    async with open_stores(settings) as stores, crew(stores) as parts, not_hanging():
-        parent = asyncio.create_task(_parent_gone())
-        parent.add_done_callback(lambda _: parts.worker.stop())
-        with stopping(parts.worker.stop):
-            await parts.worker.run()
-        parent.cancel()
-
-
-async def _parent_gone() -> None:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    try:
-        while await reader.read(1024):
-            pass
-    finally:
-        transport.close()
-
-
-async def run_for_ever(
-    settings: Settings, child_command: Sequence[str], progress: Callable[[Stores], Awaitable[None]] | None = None
-) -> None:
-    """`fyke run`: scheduler, reaper, reconciler, watch and alerts here, workers in processes of their own."""
-    async with open_stores(settings) as stores:
-        await configure_lanes(stores)
-        stages = Stages()
-        scheduler = Scheduler(stores.ledger, stores.frontier, make_shelf(stores), stages)
-        supervisor = Supervisor(
-            SupervisorConfig(
-                child_command=tuple(child_command),
-                processes=settings.worker.processes,
-                grace=settings.worker.grace / 1000,
-                reap_every=min(settings.reap.every, settings.lease) / 1000,
-                reconcile_every=settings.reconcile.every / 1000,
-                reconcile_grace=settings.reconcile.grace / 1000,
-            ),
-            stores.ledger,
-            stores.frontier,
-            scheduler,
-            stores.clock,
-            Random(),
-            extra=_extra_rounds(stores, stages, progress),
-        )
-        with stopping(supervisor.stop):
-            await supervisor.run()
-        await _tell_the_rest(stores)
-
-
-def _extra_rounds(
-    stores: Stores, stages: Stages, progress: Callable[[Stores], Awaitable[None]] | None
-) -> list[tuple[str, Round, float]]:
-    host, pid, started_at = socket.gethostname(), os.getpid(), stores.clock.now()
-
-    async def beat() -> None:
-        """The scheduler's own stage is counted here, beside its workers' in `fyke status`."""
-        await stores.ledger.beat(
-            WorkerRow(
-                worker=f"{host}:{pid}:scheduler",
-                host=host,
-                pid=pid,
-                version=__version__,
-                pool="scheduler",
-                started_at=started_at,
-                beat_at=stores.clock.now(),
-                stage=stages.snapshot(),
-            )
-        )
-
-    rounds: list[tuple[str, Round, float]] = [("beat", beat, 5.0)]
-    if progress is not None:
-
-        async def show() -> None:
-            await progress(stores)
-
-        rounds.append(("progress", show, 1.0))
-    alerter = _alerter(stores)
-    if alerter is not None:
-
-        async def tell() -> float | None:
-            return await alerter.run_once()
-
-        rounds.append(("alerts", tell, 5.0))
-    return rounds
 
 
 class stopping:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from fyke.app.waiting import Patience
 from fyke.errors import TransientError, UsageError
-from fyke.ports import Clock, Frontier, Ledger
+from fyke.ports import Clock, Frontier, Ledger, Lock
 from fyke.settings import Settings, masked
 
 # Extra → the drivers that come with it.
@@ -48,6 +48,7 @@ class Stores(Struct, frozen=True):
     clock: Clock
     ledger: Ledger
     frontier: Frontier
+    lock: Lock
 
 
 @asynccontextmanager
@@ -71,7 +72,7 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
         where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
         frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
         await patience.reach(where, lambda: _belong(ledger, frontier))
-        yield Stores(settings, clock, ledger, frontier)
+        yield Stores(settings, clock, ledger, frontier, _lock(database, clock))
 
 
 def back_end(module: str, extra: str) -> Any:
@@ -144,6 +145,12 @@ async def _frontier(settings: Settings, database: Any, clock: Clock, stack: Asyn
         frontier = SqlFrontier(database, clock, Random(), lease_ms=settings.lease)
     stack.push_async_callback(frontier.close)
     return frontier
+
+
+def _lock(database: Any, clock: Clock) -> Lock:
+    from fyke.frontiers.sql_lock import SqlLock
+
+    return SqlLock(database, clock)
 
 
 async def _belong(ledger: Ledger, frontier: Frontier) -> None:

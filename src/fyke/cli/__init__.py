@@ -26,6 +26,9 @@ VERBS: Final = {
     "try": ("try_", "Read a page with a source and show what comes out; nothing is stored."),
     "source": ("source", "Look at sources, check and apply them, pause and resume them."),
     "run": ("run", "Collect: for good, or once until nothing is due."),
+    "scheduler": ("scheduler", "One role of many machines: open runs when they are due, keep the frontier right."),
+    "worker": ("worker", "One role of many machines: collect what is due, in processes of their own."),
+    "reconciler": ("reconciler", "One role of many machines: offer what the frontier lost."),
     "status": ("status", "Show what each source has, what waits and who works."),
     "runs": ("runs", "Show the runs and their passes; accept a suspicious one."),
     "gaps": ("gaps", "Show the holes in what was covered; close one by hand."),
@@ -36,6 +39,7 @@ VERBS: Final = {
     "forget": ("forget", "Remove items with all that belongs to them."),
     "submit": ("submit", "Add addresses by hand."),
     "export": ("export", "Write the rows of a source as CSV or JSON lines."),
+    "migrate": ("migrate", "Make the ledger's tables, or bring them to this release."),
     "settings": ("settings", "Show what is set, and where it was set."),
     "lab": ("lab", "Servers to test with: a misbehaving site, saved pages."),
 }

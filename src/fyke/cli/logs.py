@@ -9,6 +9,7 @@ from collections.abc import Callable
 import typer
 
 from fyke.cli.output import plain
+from fyke.settings import Settings, hidden
 
 
 class LineHandler(logging.Handler):
@@ -31,10 +32,14 @@ class LineHandler(logging.Handler):
             self.handleError(record)
 
 
-def start_logging(level: str, write: Callable[[str], None] | None = None) -> None:
-    """Send our log lines from `level` on to `write` (default: stderr), and other libraries' warnings too."""
-    handler = LineHandler(write or (lambda line: typer.echo(line, err=True)))
+def start_logging(settings: Settings, write: Callable[[str], None] | None = None) -> None:
+    """Send our log lines from `log.level` on to `write` (default: stderr), and other libraries' warnings too.
+
+    Secrets of the settings are masked in whatever is logged.
+    """
+    out = write or (lambda line: typer.echo(line, err=True))
+    handler = LineHandler(lambda line: out(hidden(settings, line)))
     root = logging.getLogger()
     root.handlers[:] = [each for each in root.handlers if not isinstance(each, LineHandler)] + [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("fyke").setLevel(level.upper())
+    logging.getLogger("fyke").setLevel(settings.log.level.upper())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from fyke.app import Stores, apply_folder, named_sources, open_stores, run_for_ever, run_once_here, run_worker
+from fyke.app import Stores, apply_folder, named_sources, open_stores, run_for_ever, run_once_here
 from fyke.app.run import run_loop
+from fyke.cli.children import child_command
 from fyke.cli.flags import Json
 from fyke.cli.logs import start_logging
 from fyke.cli.output import print_json, say, table
@@ -28,7 +28,6 @@ def run(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="With --once: only these sources.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Until nothing is due or delayed; then end.")] = False,
     wait: Annotated[str, typer.Option("--wait", metavar="TIME", help="With --once: at most so long.")] = "10m",
-    as_worker: Annotated[bool, typer.Option("--as-worker", hidden=True)] = False,
     as_json: Json = False,
 ) -> int:
     """Collect: for good on the sources' calendars, or --once until nothing is due.
@@ -37,9 +36,6 @@ def run(
     list, or where something is still open. SIGTERM and Ctrl-C: work in hand is finished within worker.grace, the rest
     is given back at no cost; a second one ends at once.
     """
-    if as_worker:
-        start_logging(loaded.settings.log.level)
-        return run_loop(lambda: _worker(loaded))
     if once:
         wait_ms = _duration(wait)
         _some_source(loaded.settings, ids or [], strict=True)
@@ -69,15 +65,10 @@ def _duration(text: str) -> int:
         raise UsageError(str(error), field="--wait") from error
 
 
-async def _worker(loaded: Loaded) -> int:
-    await run_worker(loaded.settings)
-    return 0
-
-
 async def _once(loaded: Loaded, ids: list[str], wait_ms: int, *, as_json: bool) -> int:
     with board() as shown:
-        start_logging(loaded.settings.log.level, shown.log)
-        async with open_stores(loaded.settings) as stores:
+        start_logging(loaded.settings, shown.log)
+        async with open_stores(loaded.settings, wait=True) as stores:
             await apply_folder(stores, ids, strict=True)
             report = await run_once_here(stores, ids, wait_ms, shown.show)
     if as_json:
@@ -88,18 +79,15 @@ async def _once(loaded: Loaded, ids: list[str], wait_ms: int, *, as_json: bool) 
 
 
 async def _for_ever(loaded: Loaded) -> int:
-    command = [sys.executable, "-m", "fyke", "run", "--as-worker"]
-    for name, value in loaded.flags.items():
-        command += ["--set", f"{name}={value}"]
     with board() as shown:
-        start_logging(loaded.settings.log.level, shown.log)
-        async with open_stores(loaded.settings) as stores:
+        start_logging(loaded.settings, shown.log)
+        async with open_stores(loaded.settings, wait=True) as stores:
             await apply_folder(stores, strict=False)
 
         async def show(stores: Stores) -> None:
             shown.show(await stores.ledger.counts())
 
-        await run_for_ever(loaded.settings, command, show)
+        await run_for_ever(loaded.settings, child_command(loaded), show)
     return 0
 
 

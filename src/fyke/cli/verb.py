@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import typer
 
 from fyke.cli.flags import APP, FLAGS, Ledger, Sources, Values, Verbs, remember
-from fyke.settings import Loaded, load_settings
+from fyke.errors import FykeError, TransientError, UsageError
+from fyke.settings import Loaded, all_settings, hidden, load_settings, secrets_of
 
 _OWN_OPTIONS: Final = {"flag_ledger": Ledger, "flag_sources": Sources, "flag_set": Values}
 _OPTIONS_LAST: Final = inspect.Parameter.KEYWORD_ONLY
@@ -61,6 +62,29 @@ def default_verb(app: typer.Typer, *, example: str) -> Callable[[Function], Func
     return decorate
 
 
+def with_flags(loaded: Loaded, flags: Mapping[str, str]) -> Loaded:
+    """The settings with some more flags, e.g. those that a verb has options for."""
+    return load_settings(Path.cwd(), os.environ, loaded.flags | dict(flags)) if flags else loaded
+
+
+def _hide_flags(loaded: Loaded) -> None:
+    given = [each for each in all_settings() if each.secret and each.name in loaded.flags]
+    if given:
+        from fyke.cli.title import hide_in_title
+
+        hide_in_title([secret for each in given for secret in secrets_of(loaded.flags[each.name])])
+
+
+def _without_secrets(loaded: Loaded, error: Exception) -> Exception | None:
+    """The error with its secrets masked, for drivers like to quote what they were given; None where it has none."""
+    text = " ".join(f"{error}".split())
+    safe = hidden(loaded.settings, text)
+    if safe == text:
+        return None
+    kinds = (UsageError, TransientError, FykeError)
+    return next((kind(safe) for kind in kinds if isinstance(error, kind)), FykeError(f"{type(error).__name__}: {safe}"))
+
+
 def _called(function: Callable[..., Any], *, as_default: bool) -> Callable[..., None]:
     """The function as typer calls it: with a context and the options of the settings, inside an event loop."""
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())
@@ -71,9 +95,16 @@ def _called(function: Callable[..., Any], *, as_default: bool) -> Callable[..., 
             remember(context, *(given.pop(name) for name in _OWN_OPTIONS))
         if as_default and context.invoked_subcommand is not None:
             return
-        settings = [load_settings(Path.cwd(), os.environ, context.meta.get(FLAGS))] if wants_settings else []
-        answer = function(*settings, **given)
-        code = asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+        loaded = [load_settings(Path.cwd(), os.environ, context.meta.get(FLAGS))] if wants_settings else []
+        if loaded:
+            _hide_flags(loaded[0])
+        try:
+            answer = function(*loaded, **given)
+            code = asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+        except Exception as error:
+            if not loaded or (safe := _without_secrets(loaded[0], error)) is None:
+                raise
+            raise safe from None
         if code:
             raise typer.Exit(code)
 

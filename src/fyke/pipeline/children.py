@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from fyke.ports import Clock
 
@@ -22,7 +23,10 @@ STEADY_S = 60.0
 
 
 class Child:
-    """One place for a worker process. `on_death` hears of each unexpected end: (index, exit code)."""
+    """One place for a worker process. `on_death` hears of each unexpected end: (index, exit code).
+
+    `environ` goes over this process' own variables; `count_flag` is given the number of restarts, for `fyke status`.
+    """
 
     def __init__(
         self,
@@ -30,10 +34,14 @@ class Child:
         command: Sequence[str],
         clock: Clock,
         on_death: Callable[[int, int], Awaitable[None]],
+        *,
+        environ: Mapping[str, str] | None = None,
+        count_flag: str = "",
     ) -> None:
         self.index, self._command, self._clock, self._on_death = index, command, clock, on_death
         self._process: asyncio.subprocess.Process | None = None
         self._stopping, self._grace_s = asyncio.Event(), 0.0
+        self._environ, self._count_flag = dict(environ or {}), count_flag
         self.restarts = 0
 
     @property
@@ -47,7 +55,11 @@ class Child:
             began = self._clock.monotonic()
             # A session of its own: Ctrl-C reaches the supervisor alone, which then stops its children in order.
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
+                *self._command,
+                *([self._count_flag, str(self.restarts)] if self._count_flag else []),
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                env=os.environ | self._environ,
             )
             if self._stopping.is_set():
                 # `stop` came while the process was being made and found none: it is ended here.

@@ -6,6 +6,7 @@ Nothing is decided by it: liveness is per task, by its lease.
 from __future__ import annotations
 
 import logging
+from collections import deque
 
 from msgspec import Struct
 
@@ -19,6 +20,9 @@ from fyke.ports import Clock, Ledger
 log = logging.getLogger("fyke.worker")
 
 BEAT_S = 5.0
+MINUTE_S = 60.0
+PROCESS = "process"
+"""The key in `WorkerRow.stage` that is no stage: done and failed in the last minute, restarts."""
 
 
 class WorkerConfig(Struct, frozen=True):
@@ -36,6 +40,7 @@ class WorkerConfig(Struct, frozen=True):
     grace: int = 25_000
     task_limit: int = 300_000
     blocks_to_pause: int = 5
+    restarts: int = 0  # of this worker's place, before this process
 
 
 class Heart:
@@ -47,6 +52,7 @@ class Heart:
         self._config, self._ledger, self._clock = config, ledger, clock
         self._hand, self._committer, self._stages = hand, committer, stages
         self._started_at = clock.now()
+        self._minute: deque[tuple[float, int, int]] = deque([(clock.monotonic(), 0, 0)])
 
     async def run(self) -> None:
         """Beat until it is cancelled."""
@@ -68,12 +74,26 @@ class Heart:
             done=self._committer.done,
             failed=self._committer.failed,
             memory=resident_bytes(),
-            stage=self._stages.snapshot(),
+            stage=self._stages.snapshot() | {PROCESS: self._process()},
         )
         try:
             await self._ledger.beat(row)
         except TransientError as error:
             log.debug("no heartbeat: %s", error)
+
+    def _process(self) -> dict[str, int]:
+        """What is said of the process beside its stages: done and failed in the last minute, restarts."""
+        now, minute = self._clock.monotonic(), self._minute
+        minute.append((now, self._committer.done, self._committer.failed))
+        # The first entry is the youngest that is at least a minute old.
+        while len(minute) > 2 and minute[1][0] <= now - MINUTE_S:
+            minute.popleft()
+        _, done, failed = minute[0]
+        return {
+            "done": self._committer.done - done,
+            "failed": self._committer.failed - failed,
+            "restarts": self._config.restarts,
+        }
 
 
 def resident_bytes() -> int:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from fyke.errors import TransientError, UsageError
 from fyke.model import Event, NewRun, OpenedRun, SourceRow
+from fyke.pipeline.lead import Lead
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.policy.cadence import due_slot, next_slots
@@ -20,15 +21,19 @@ from fyke.ports import Frontier, Ledger, Source
 log = logging.getLogger("fyke.scheduler")
 
 LONGEST_SLEEP_MS = 5_000
+STANDBY_MS = 200
 LATE_IS_MS = 60_000
 TOLD_LATE_MS = 240_000
 
 
 class Scheduler:
-    """Opens runs that are due and offers their listing tasks."""
+    """Opens runs that are due and offers their listing tasks. `lead`: of several one plans at a time."""
 
-    def __init__(self, ledger: Ledger, frontier: Frontier, shelf: SourceShelf, stages: Stages) -> None:
+    def __init__(
+        self, ledger: Ledger, frontier: Frontier, shelf: SourceShelf, stages: Stages, lead: Lead | None = None
+    ) -> None:
         self._ledger, self._frontier, self._shelf, self._stages = ledger, frontier, shelf, stages
+        self._lead = lead
         self._unreadable: dict[str, str] = {}
 
     async def run_once(self) -> int:
@@ -37,6 +42,8 @@ class Scheduler:
         Raises:
             TransientError: the ledger is away; the slots are taken late, none is lost.
         """
+        if self._lead is not None and not await self._lead.mine():
+            return STANDBY_MS
         for run in await self._ledger.expire_runs():
             log.warning("run %d of %s was over its limit", run.id, run.source_id)
         now = await self._ledger.now()
@@ -85,7 +92,7 @@ class Scheduler:
         last = await self._ledger.last_cron_slot(source_id)
         after = max(last or 0, row.applied_at)
         due = due_slot(schedule.cron, schedule.timezone, after, now)
-        if due is None:
+        if due is None or (self._lead is not None and not await self._lead.confirmed()):
             return
         skipped = ""
         if schedule.late == "skip" and due.late_ms > LATE_IS_MS:

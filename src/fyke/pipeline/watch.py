@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+
 from fyke.model import Event
 from fyke.ports import Clock, Frontier, Ledger
+
+log = logging.getLogger("fyke.supervisor")
 
 STALLED_AFTER_MS = 120_000
 
 
 class Watch:
-    """Tells once per stall. `stalled_after_ms`: tasks were waiting that long, could go, and none started."""
+    """Tells once per stall. `stalled_after_ms`: tasks were waiting that long, could go, and none started.
+
+    `tell` False: no event is written, for those that only restart their own workers.
+    """
 
     def __init__(
-        self, ledger: Ledger, frontier: Frontier, clock: Clock, stalled_after_ms: int = STALLED_AFTER_MS
+        self,
+        ledger: Ledger,
+        frontier: Frontier,
+        clock: Clock,
+        stalled_after_ms: int = STALLED_AFTER_MS,
+        *,
+        tell: bool = True,
     ) -> None:
         self._ledger, self._frontier, self._clock, self._limit = ledger, frontier, clock, stalled_after_ms
         self._waiting_since: float | None = None
-        self._told = False
+        self._told, self._tell = False, tell
         self._last_lease: int | None = None
 
     async def run_once(self) -> bool:
@@ -42,5 +55,8 @@ class Watch:
         text = (
             f"{stats.ready} task(s) are waiting and none has started for {int(waited / 1000)} s; workers are restarted"
         )
-        await self._ledger.add_events([Event("stalled", text, at=now, data={"ready": stats.ready})])
+        if self._tell:
+            await self._ledger.add_events([Event("stalled", text, at=now, data={"ready": stats.ready})])
+        else:
+            log.warning("%s", text)
         return True

@@ -7,6 +7,7 @@ contract suites of `fyke.testing` hold each implementation to what is written he
 from fyke.ports.fetcher import Fetcher, Gate, Robots
 from fyke.ports.frontier import Frontier
 from fyke.ports.ledger import Desk, ItemBook, Ledger, RunBook, SourceBook, StateBook
+from fyke.ports.lock import Lock
 from fyke.ports.source import Source, SourceChecks, SourceConnect, SourceSchedule
 from fyke.ports.time import Clock
 
@@ -18,6 +19,7 @@ __all__ = [
     "Gate",
     "ItemBook",
     "Ledger",
+    "Lock",
     "Robots",
     "RunBook",
     "Source",

@@ -1,8 +1,8 @@
 """Settings: `fyke.toml`, `FYKE_*` variables over it, flags over both. Frozen once read."""
 
 from fyke.settings.load import Loaded, load_settings
-from fyke.settings.places import FrontierKind, LedgerKind, masked
-from fyke.settings.schema import Lane, Setting, Settings, all_settings, value_of
+from fyke.settings.places import FrontierKind, LedgerKind, masked, secrets_of
+from fyke.settings.schema import Lane, Setting, Settings, all_settings, hidden, value_of
 from fyke.settings.values import shown
 
 __all__ = [
@@ -13,8 +13,10 @@ __all__ = [
     "Setting",
     "Settings",
     "all_settings",
+    "hidden",
     "load_settings",
     "masked",
+    "secrets_of",
     "shown",
     "value_of",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from fyke.errors import nearest
 
@@ -136,6 +136,22 @@ def _checked(url: str, scheme: str) -> str:
         if bad:
             raise ValueError(f"{masked(url)!r}: {host or 'nothing'!r} is no host; write {FORMS[scheme]}")
     return parts.path
+
+
+def secrets_of(url: str) -> list[str]:
+    """What may not be shown of an address, as it is written and as it is meant; the longest first.
+
+    Texts of less than four characters are no secrets that could be masked: they stand in every second word.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return []
+    user, sign, password = parts.netloc.rpartition("@")[0].partition(":")
+    found = [password if sign else ""] + [value for name, value in parse_qsl(parts.query) if "pass" in name.lower()]
+    if parts.scheme in ("http", "https"):
+        found += [user, parts.path.strip("/"), parts.query]
+    whole = {each for text in found for each in (text, unquote(text))}
+    return sorted((each for each in whole if len(each) >= 4), key=len, reverse=True)
 
 
 def masked(url: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 from msgspec import Meta, Struct, field
 
 from fyke.policy.outcome import Limits
-from fyke.settings.places import FrontierKind, LedgerKind, frontier_kind, ledger_kind, sqlite_path
+from fyke.settings.places import FrontierKind, LedgerKind, frontier_kind, ledger_kind, secrets_of, sqlite_path
 
 PREFIX: Final = "FYKE_"
 
@@ -73,6 +73,9 @@ class Scheduler(Struct, frozen=True, kw_only=True):
         bool,
         _kind("switch", "Of several schedulers one plans at a time, to save double work; it is right without, too."),
     ] = True
+    lease: Annotated[
+        int, _kind("duration", "How long a scheduler that died keeps the others waiting; renewed.", min=100)
+    ] = 10_000
 
 
 class Backpressure(Struct, frozen=True, kw_only=True):
@@ -230,3 +233,12 @@ def value_of(settings: Struct, name: str) -> Any:
     for part in name.split("."):
         value = getattr(value, part)
     return value
+
+
+def hidden(settings: Settings, text: str) -> str:
+    """The text with what opens doors masked: passwords and secret paths of all addresses in the settings."""
+    for setting in all_settings():
+        value = value_of(settings, setting.name) if setting.secret else None
+        for secret in secrets_of(value) if value else ():
+            text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,109 @@
+"""The loops that serve all workers: planning slots, keeping the frontier right. Any number of processes have them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import TypeAlias
+
+from fyke.pipeline.announce import Announcer
+from fyke.pipeline.lead import Lead
+from fyke.pipeline.loops import every
+from fyke.pipeline.reaper import Reaper
+from fyke.pipeline.reconciler import Reconciler
+from fyke.pipeline.scheduler import Scheduler
+from fyke.pipeline.watch import Watch
+from fyke.ports import Clock
+
+Call: TypeAlias = Callable[[], Awaitable[float | None]]
+Round: TypeAlias = tuple[str, Call, float]
+"""Name, what is done, and seconds until it is done again."""
+
+END_S = 10.0
+
+
+class Services:
+    """Runs rounds side by side until `stop`. An outage ends none of them."""
+
+    def __init__(self, rounds: Sequence[Round], clock: Clock, random: Random) -> None:
+        self._rounds, self._clock, self._random = rounds, clock, random
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        loops = [
+            asyncio.create_task(every(name, call, wait, clock=self._clock, random=self._random, stop=self._stop))
+            for name, call, wait in self._rounds
+        ]
+        await self._stop.wait()
+        _, late = await asyncio.wait(loops, timeout=END_S)
+        for loop in late:
+            # It waits for a server that does not answer; whatever it was doing is safe to repeat.
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+
+
+def led(lead: Lead | None, rounds: Sequence[Round]) -> list[Round]:
+    """The same rounds, left out while another process has the lead: what all of them did would be done doubly."""
+    if lead is None:
+        return list(rounds)
+
+    def leading(call: Call) -> Call:
+        async def only_then() -> float | None:
+            return await call() if await lead.mine() else None
+
+        return only_then
+
+    return [(name, leading(call), wait) for name, call, wait in rounds]
+
+
+def planning(scheduler: Scheduler, lead: Lead | None) -> list[Round]:
+    """Slots become runs. A scheduler that is told to end frees its lead by `Lead.give_up`."""
+
+    async def plan() -> float:
+        return await scheduler.run_once() / 1000
+
+    rounds: list[Round] = [("scheduler", plan, 5.0)]
+    if lead is not None:
+        rounds.insert(0, ("lead", lead.look, 1.0))
+    return rounds
+
+
+def keeping(reaper: Reaper, every_s: float) -> list[Round]:
+    """Leases that ran out are put back."""
+
+    async def reap() -> None:
+        await reaper.run_once()
+
+    return [("reaper", reap, every_s)]
+
+
+def reconciling(reconciler: Reconciler, every_s: float) -> list[Round]:
+    """Ledger and frontier are compared, both ways."""
+
+    async def reconcile() -> None:
+        await reconciler.run_once()
+
+    return [("reconciler", reconcile, every_s)]
+
+
+def watching(watch: Watch, on_stall: Callable[[], Awaitable[None]] | None = None) -> list[Round]:
+    """Stalls are told, and `on_stall` is called."""
+
+    async def look() -> None:
+        if await watch.run_once() and on_stall is not None:
+            await on_stall()
+
+    return [("watch", look, 10.0)]
+
+
+def announcing(announcer: Announcer) -> list[Round]:
+    """Events go to the log."""
+
+    async def announce() -> None:
+        await announcer.run_once()
+
+    return [("events", announce, 2.0)]
