@@ -16,7 +16,7 @@ from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers import clock_steps, sql_places
 from fyke.frontiers import sql_statements as sql
 from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sql import SqlLedger, commits, due, pages, runs, walks
+from fyke.ledgers.sql import SqlLedger, commits, due, entries, pages, runs, walks
 from fyke.model import Delivery, NewRun, OpenedRun
 from fyke.pipeline import lister
 from fyke.pipeline.committer import Committer
@@ -48,22 +48,24 @@ def without(patch: Patch, module: Any, clause: str, instead: str, *names: str) -
 
 def no_generation(patch: Patch) -> None:
     without(patch, commits, "generation = ?", "? IS NOT NULL", "STORED", "CLOSED", "UNREVISITED", "ATTEMPTED")
+    patch.setattr(commits, "is_live", lambda target, result: bool(target.pending))
 
 
 def no_pending(patch: Patch) -> None:
     without(patch, commits, "AND pending = 1", "", "STORED", "CLOSED", "UNREVISITED", "ATTEMPTED")
+    patch.setattr(commits, "is_live", lambda target, result: target.generation == result.generation)
 
 
 def no_page_fence(patch: Patch) -> None:
-    without(patch, pages, "fence = ?4", "?4 IS NOT NULL", "GUARD")
+    without(patch, pages, "fence = ?", "? IS NOT NULL", "GUARD")
 
 
 def no_end_fence(patch: Patch) -> None:
-    without(patch, walks, "fence = :fence", "1", "END_PASS")
+    without(patch, walks, "fence = ?", "? IS NOT NULL", "FENCED")
 
 
 def no_failure_fence(patch: Patch) -> None:
-    without(patch, runs, "fence = ?", "? IS NOT NULL", "FAILED")
+    without(patch, runs, "fence = ?", "? IS NOT NULL", "FENCED")
 
 
 def no_token(patch: Patch) -> None:
@@ -100,7 +102,7 @@ def no_count_at_begin(patch: Patch) -> None:
 
 
 def no_reading_time(patch: Patch) -> None:
-    without(patch, pages, "entry_at, reopened,", "0, reopened,", "KNOWN")
+    without(patch, entries, "entry_at, reopened,", "0, reopened,", "HELD")
 
 
 def no_unique_slot(patch: Patch) -> None:

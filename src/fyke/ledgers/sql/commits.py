@@ -6,25 +6,26 @@ become a record becomes a dead letter or an ignored item, with its reason.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
+from fyke.db.connection import Connection, listed
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import clean_json, to_json
-from fyke.ledgers.sql.entries import LETTER
+from fyke.ledgers.sql.deaths import Death, write_deaths
 from fyke.ledgers.sql.fills import Fill
 from fyke.ledgers.sql.letters import FRESH
-from fyke.ledgers.sql.records import Draft, SourceFacts, read_facts, write_drafts, write_tally
+from fyke.ledgers.sql.records import Draft, SourceFacts, read_facts, unblock, write_drafts, write_tally
 from fyke.ledgers.sql.state import plain, write_events
 from fyke.model import Committed, Event, ItemState, Outcome, Result
 
+# Who has these rows decides alone: what is live is read under the lock, and asked once more by each update.
 ITEMS = """
-SELECT id, source_id, scope, key, url, state, entry_hash, head_n, head_hash, first_started_at FROM item
-WHERE id IN (SELECT value FROM json_each(?))
+SELECT id, source_id, scope, key, url, state, entry_hash, head_n, head_hash, first_started_at, paused_base, generation,
+  pending FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
 """
 LIVE = "id = ? AND generation = ? AND pending = 1"
 STORED = f"""
@@ -34,14 +35,13 @@ WHERE {LIVE}
 CLOSED = f"UPDATE item SET state = ?, pending = 0, closed_at = ?, outcome = ?, reason = ? WHERE {LIVE}"
 UNREVISITED = f"UPDATE item SET pending = 0 WHERE {LIVE}"
 ATTEMPTED = f"""
-UPDATE item SET attempts = attempts + ?, soft_failures = soft_failures + ?, soft_ms = soft_ms + ?,
-  paused_base = CASE WHEN first_started_at IS NULL THEN ? ELSE paused_base END,
-  first_started_at = coalesce(first_started_at, ?)
+UPDATE item SET attempts = attempts + ?, soft_failures = soft_failures + ?, soft_ms = soft_ms + ?, paused_base = ?,
+  first_started_at = ?
 WHERE {LIVE}
 """
 TOLD_BEFORE = """
-SELECT 1 FROM visit WHERE item_id = ? AND generation = ? AND started_at = ? AND ended_at = ? AND worker = ?
-  AND final IS NULL
+SELECT item_id, generation, started_at, ended_at, worker FROM visit
+WHERE item_id IN (SELECT value FROM json_each(?)) AND final IS NULL
 """
 ENTRY_MOVED = f"UPDATE item SET generation = generation + 1, pending = 1, due_at = ?, {FRESH} WHERE id = ?"
 REFUSED = "UPDATE item SET state = ?, outcome = ?, reason = ?, head_n = ?, head_hash = ? WHERE id = ?"
@@ -50,7 +50,6 @@ INSERT INTO visit(id, item_id, generation, outcome, final, reason, worker, start
   delay_ms, evidence)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-UNBLOCKED = "UPDATE source SET blocks = 0 WHERE id = ? AND blocks > 0"
 NO_RECORD = "the visit brought no record, and the item has none"
 
 
@@ -78,6 +77,10 @@ class Target(Struct):
     head_n: int
     head_hash: bytes | None
     first_started_at: int | None
+    paused_base: int
+    generation: int
+    pending: int
+    lost: list[int] = field(default_factory=lambda: [0, 0, 0])  # attempts, soft failures, ms of those, in this batch
 
 
 class Batch(Struct):
@@ -85,11 +88,14 @@ class Batch(Struct):
 
     now: int
     sources: dict[int, SourceFacts]
+    told: set[tuple[Any, ...]]  # failed attempts on record
     answers: dict[int, tuple[Committed, str]] = field(default_factory=dict)
-    drafts: dict[int, list[Draft]] = field(default_factory=lambda: defaultdict(list))
+    updates: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))  # by statement
+    attempted: dict[int, Target] = field(default_factory=dict)
+    drafts: dict[str, list[Draft]] = field(default_factory=lambda: defaultdict(list))  # by table
     stored: list[tuple[Visit, Target]] = field(default_factory=list)
     rejected: dict[int, str] = field(default_factory=dict)
-    letters: list[tuple[Any, ...]] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
     visits: list[tuple[Any, ...]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     counts: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -113,83 +119,111 @@ def _prepare(index: int, result: Result) -> Visit:
     return Visit(index, result, record, content, cleaned)
 
 
-def _commit(connection: sqlite3.Connection, visits: list[Visit], now: int) -> dict[int, tuple[Committed, str]]:
-    ids = to_json(sorted({visit.result.item_id for visit in visits}))
+def _commit(connection: Connection, visits: list[Visit], now: int) -> dict[int, tuple[Committed, str]]:
+    ids = listed(sorted({visit.result.item_id for visit in visits}))
     targets = {row[0]: Target(*row) for row in connection.execute(ITEMS, (ids,))}
-    batch = Batch(now, read_facts(connection, {target.source_id for target in targets.values()}))
-    (next_id,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM visit").fetchone()
-    for offset, visit in enumerate(visits):
-        visit.id = next_id + offset
+    sources = read_facts(connection, {target.source_id for target in targets.values()})
+    batch = Batch(now, sources, _told_before(connection, visits))
+    for visit, id in zip(visits, connection.new_ids("visit", len(visits)) if targets else (), strict=False):
+        visit.id = id
+    for visit in visits:
         target = targets.get(visit.result.item_id)
-        if target is None or not _take(connection, batch, visit, target):
+        if target is None or not _take(batch, visit, target):
             batch.answers[visit.index] = (Committed.LATE, "the item is closed or due at another generation")
-    for source_id in sorted(batch.drafts):
-        batch.rejected |= write_drafts(connection, batch.sources[source_id].table, batch.drafts[source_id], now)
-    for visit, target in batch.stored:
-        _settle(connection, batch, visit, target)
-    connection.executemany(LETTER, batch.letters)
-    connection.executemany(VISIT, batch.visits)
-    write_events(connection, batch.events, now)
-    connection.executemany(UNBLOCKED, [(source_id,) for source_id in sorted(batch.good)])
-    batch.fill.write(connection)
-    write_tally(connection, batch.counts)
+    _write(connection, batch)
     return batch.answers
 
 
-def _take(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: Target) -> bool:
-    """Apply a result to its item by the conditional update; False where it is late."""
+def _told_before(connection: Connection, visits: list[Visit]) -> set[tuple[Any, ...]]:
+    """Failed attempts that are on record: one whose answer was lost is told again, and counts once."""
+    items = sorted({visit.result.item_id for visit in visits if visit.result.final is None})
+    return set(connection.execute(TOLD_BEFORE, (listed(items),)).fetchall()) if items else set()
+
+
+def _write(connection: Connection, batch: Batch) -> None:
+    """Items, records, what became of those that were refused, history; the tally last."""
+    for item in batch.attempted.values():
+        row = (*item.lost, item.paused_base, item.first_started_at, item.id, item.generation)
+        batch.updates[ATTEMPTED].append(row)
+    for statement in (ATTEMPTED, STORED, CLOSED, UNREVISITED):
+        connection.executemany(statement, batch.updates[statement])
+    tables = {source.table.name: source.table for source in batch.sources.values()}
+    for name in sorted(batch.drafts):
+        batch.rejected |= write_drafts(connection, tables[name], batch.drafts[name], batch.now)
+    for visit, target in batch.stored:
+        _settle(batch, visit, target)
+    for statement in (REFUSED, ENTRY_MOVED):
+        connection.executemany(statement, batch.updates[statement])
+    write_deaths(connection, batch.deaths, batch.now)
+    connection.executemany(VISIT, batch.visits)
+    unblock(connection, [batch.sources[source_id] for source_id in batch.good])
+    events = batch.events + batch.fill.write(connection)
+    write_events(connection, events, batch.now)
+    write_tally(connection, batch.counts)
+
+
+def _take(batch: Batch, visit: Visit, target: Target) -> bool:
+    """Decide what a result does to its item; False where it is late."""
     result = visit.result
     if result.final is None:
-        return _attempted(connection, batch, visit, target)
+        return _attempted(batch, visit, target)
+    if not is_live(target, result):
+        return False
+    target.pending = 0
     if result.final is ItemState.STORED:
-        return _stored(connection, batch, visit, target)
-    return _closed(connection, batch, visit, target, result.final)
+        _stored(batch, visit, target)
+    else:
+        _closed(batch, visit, target, result.final)
+    return True
 
 
-def _hits(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> bool:
-    # SQLite counts the rows that its WHERE has found, and here that is the answer; RETURNING takes twice the time.
-    return connection.execute(statement, values).rowcount == 1
+def is_live(target: Target, result: Result) -> bool:
+    """P3: whether the item waits for just this result. Asked under the item's lock."""
+    return bool(target.pending) and target.generation == result.generation
 
 
-def _attempted(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: Target) -> bool:
+def _attempted(batch: Batch, visit: Visit, target: Target) -> bool:
     r = visit.result
-    same = (r.item_id, r.generation, r.started_at, r.ended_at, r.worker)
-    if connection.execute(TOLD_BEFORE, same).fetchone():
+    same = (r.item_id, r.generation, r.started_at, r.ended_at, plain(r.worker))
+    if same in batch.told:
         batch.answers[visit.index] = (Committed.COMMITTED, "told before")
         return True
-    soft = 0 if r.costs else 1
-    lost = soft * max(0, r.ended_at - r.started_at + r.delay_ms - r.hold_ms)
-    paused = batch.sources[target.source_id].paused_total
-    values = (1 - soft, soft, lost, paused, r.started_at, r.item_id, r.generation)
-    if not _hits(connection, ATTEMPTED, values):
+    if not is_live(target, r):
         return False
+    batch.told.add(same)
+    batch.attempted[target.id] = target
+    if r.costs:
+        target.lost[0] += 1
+    else:
+        target.lost[1] += 1
+        target.lost[2] += max(0, r.ended_at - r.started_at + r.delay_ms - r.hold_ms)
+    if target.first_started_at is None:
+        target.first_started_at, target.paused_base = r.started_at, batch.sources[target.source_id].paused_total
     _record_visit(batch, visit, target)
     return True
 
 
-def _stored(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: Target) -> bool:
-    r = visit.result
+def _stored(batch: Batch, visit: Visit, target: Target) -> None:
+    r, source = visit.result, batch.sources[target.source_id]
     new = visit.record is not None and r.record_hash != target.head_hash
     n, hash = (target.head_n + 1, r.record_hash) if new else (target.head_n, target.head_hash)
-    if not _hits(connection, STORED, (batch.now, n, hash, r.item_id, r.generation)):
-        return False
+    batch.updates[STORED].append((batch.now, n, hash, r.item_id, r.generation))
     batch.stored.append((visit, target))
     if new:
         draft = Draft(
             target.id, target.scope, target.key, target.url, n, r.record_hash, visit.record, visit.content, visit.id
         )
-        batch.drafts[target.source_id].append(draft)
+        batch.drafts[source.table.name].append(draft)
     elif not target.head_n:
         batch.rejected[target.id] = NO_RECORD
-    return True
 
 
-def _settle(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: Target) -> None:
+def _settle(batch: Batch, visit: Visit, target: Target) -> None:
     """After the records are written: what becomes of each item that was to be stored."""
     r, counts = visit.result, batch.counts[target.source_id]
     if target.id in batch.rejected:
         message = plain(batch.rejected[target.id])
-        _reject(connection, batch, visit, target, message)
+        _reject(batch, visit, target, message)
         return
     if target.state == "open":
         counts["open"] -= 1
@@ -197,39 +231,36 @@ def _settle(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: 
     counts["versions"] += visit.record is not None and r.record_hash != target.head_hash
     if r.entry_hash and r.entry_hash != target.entry_hash:
         # The entry moved on while the page was read: what was stored is older than what the list says.
-        connection.execute(ENTRY_MOVED, (batch.now, target.id))
+        batch.updates[ENTRY_MOVED].append((batch.now, target.id))
     if r.outcome in (Outcome.OK, Outcome.UNCHANGED):
         batch.good.add(target.source_id)
     _record_visit(batch, visit, target)
 
 
-def _reject(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: Target, message: str) -> None:
+def _reject(batch: Batch, visit: Visit, target: Target, message: str) -> None:
     outcome, dead = Outcome.ROW_REFUSED, target.state == "open"
     told = (outcome.value, message) if dead else ("", "")
     values = ("dead" if dead else target.state, *told, target.head_n, target.head_hash, target.id)
-    connection.execute(REFUSED, values)
+    batch.updates[REFUSED].append(values)
     _record_visit(batch, visit, target, outcome=outcome, final=ItemState.DEAD, reason=message)
     _died(batch, visit, target, outcome, message, dead=dead)
     batch.answers[visit.index] = (Committed.REJECTED, message)
 
 
-def _closed(connection: sqlite3.Connection, batch: Batch, visit: Visit, target: Target, final: ItemState) -> bool:
+def _closed(batch: Batch, visit: Visit, target: Target, final: ItemState) -> None:
     r, reason = visit.result, plain(visit.result.reason)
     first = target.state == "open"
-    live = (r.item_id, r.generation)
     if first:
-        hit = _hits(connection, CLOSED, (final.value, batch.now, r.outcome.value, reason, *live))
+        row = (final.value, batch.now, r.outcome.value, reason, r.item_id, r.generation)
+        batch.updates[CLOSED].append(row)
     else:
-        hit = _hits(connection, UNREVISITED, live)
-    if not hit:
-        return False
+        batch.updates[UNREVISITED].append((r.item_id, r.generation))
     _record_visit(batch, visit, target)
     if final is ItemState.DEAD:
         _died(batch, visit, target, r.outcome, reason, dead=first)
     elif first:
         batch.counts[target.source_id]["open"] -= 1
         batch.counts[target.source_id]["ignored"] += 1
-    return True
 
 
 def _died(batch: Batch, visit: Visit, target: Target, outcome: Outcome, reason: str, *, dead: bool) -> None:
@@ -240,10 +271,8 @@ def _died(batch: Batch, visit: Visit, target: Target, outcome: Outcome, reason: 
     data = {"scope": target.scope, "key": target.key, "url": target.url, "outcome": outcome.value, "reason": reason}
     batch.events.append(Event("dead", text, source, f"dead:{source}:{outcome.value}", 0, data))
     if dead:
-        first_at = target.first_started_at or r.started_at
-        evidence = to_json(r.evidence)
-        letter = (outcome.value, reason, r.starts, plain(r.worker), first_at, batch.now, evidence, target.id)
-        batch.letters.append(letter)
+        worker, evidence = plain(r.worker), to_json(r.evidence)
+        batch.deaths.append(Death(target.id, outcome.value, reason, r.starts, worker, r.started_at, evidence))
         batch.counts[target.source_id]["open"] -= 1
         batch.counts[target.source_id]["dead"] += 1
 
@@ -259,7 +288,7 @@ def _record_visit(
 ) -> None:
     r = visit.result
     ended = final or r.final
-    evidence = to_json(r.evidence | {"cleaned": visit.cleaned} if visit.cleaned else r.evidence)
+    evidence = to_json(r.evidence | {"cleaned": visit.cleaned}) if visit.cleaned else to_json(r.evidence)
     said = ((outcome or r.outcome).value, ended.value if ended else None, plain(reason or r.reason), plain(r.worker))
     batch.visits.append(
         (

@@ -5,17 +5,17 @@ Keeps P5: only a walk that ended complete or with a gap covers; a hole stays unt
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 
-from fyke.ledgers.sql.cleaning import to_json
+from fyke.db.connection import Connection, listed
 from fyke.model import Coverage
 
 DAY_MS = 86_400_000
 ANCHOR_LIMIT = 10_000
 ANCHORS = """
-SELECT count(*) FROM (SELECT 1 FROM sighting WHERE listing_id = ? AND stretch_id IS NOT NULL LIMIT ?)
+SELECT count(*) FROM (SELECT 1 FROM sighting WHERE listing_id = ? AND stretch_id IS NOT NULL LIMIT ?) AS found
 """
+LOCK_LISTING = "SELECT id FROM listing WHERE id = ? FOR UPDATE"
 SHOWN = """
 SELECT listing_id, entries - refused, newest_key, newest_at, oldest_key, oldest_at FROM pass WHERE id = ?
 """
@@ -23,25 +23,28 @@ TOP = """
 SELECT id, newest_key, newest_at, oldest_key, oldest_at FROM stretch WHERE listing_id = ? ORDER BY id DESC LIMIT 1
 """
 COVERED = "UPDATE sighting SET stretch_id = ? WHERE last_pass = ? AND stretch_id IS NULL"
+BEFORE = "SELECT key FROM shown_before WHERE pass_id = ?"
 COVERED_BEFORE = """
-UPDATE sighting SET stretch_id = ?
-WHERE listing_id = ? AND key IN (SELECT key FROM shown_before WHERE pass_id = ?) AND stretch_id IS NULL
+UPDATE sighting SET stretch_id = ? WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?))
+  AND stretch_id IS NULL
 """
 # What a page shows gets its last pass from it. Where the one before is suspicious, a person may still accept it, and
 # only then does it cover: what it has shown stays on record.
+SHOWN_LAST = """
+SELECT g.last_pass, g.key, g.item_id FROM sighting g JOIN pass p ON p.id = g.last_pass
+WHERE g.listing_id = ? AND g.key IN (SELECT value FROM json_each(?)) AND g.stretch_id IS NULL
+  AND p.state = 'suspicious'
+"""
 KEEP_SHOWN = """
-INSERT INTO shown_before(pass_id, key, item_id)
-SELECT p.id, g.key, g.item_id FROM json_each(?1) j
-CROSS JOIN sighting g ON g.listing_id = ?2 AND g.key = j.value
-CROSS JOIN pass p ON p.id = g.last_pass
-WHERE g.stretch_id IS NULL AND p.state = 'suspicious'
+INSERT INTO shown_before(pass_id, key, item_id) VALUES (?, ?, ?)
 ON CONFLICT(pass_id, key) DO UPDATE SET item_id = excluded.item_id
 """
 FORGET_SHOWN = "DELETE FROM shown_before WHERE pass_id = ?"
-READ_ANEW = """
-UPDATE {table} SET read_hash = '' WHERE {condition}
-  AND source_id IN (SELECT id FROM source WHERE scope IN (SELECT value FROM json_each(?)))
+SOURCES_OF = "SELECT id FROM source WHERE scope IN (SELECT value FROM json_each(?))"
+TO_READ_ANEW = """
+SELECT id FROM {table} WHERE {condition} AND source_id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
 """
+READ_ANEW = "UPDATE {table} SET read_hash = '' WHERE id = ?"
 HOLE = """
 INSERT INTO hole(listing_id, pass_id, newer_stretch_id, older_stretch_id, newer_key, newer_at, older_key, older_at,
   found_at, reason)
@@ -52,7 +55,7 @@ Edge = tuple[str | None, int | None]
 Top = tuple[int, str | None, int | None, str | None, int | None]
 
 
-def read_coverage(connection: sqlite3.Connection, listing_id: int) -> Coverage:
+def read_coverage(connection: Connection, listing_id: int) -> Coverage:
     """The listing's coverage; anchors are counted up to ANCHOR_LIMIT, which no walk needs more of."""
     (stretches,) = connection.execute("SELECT count(*) FROM stretch WHERE listing_id = ?", (listing_id,)).fetchone()
     (holes,) = connection.execute(
@@ -64,16 +67,18 @@ def read_coverage(connection: sqlite3.Connection, listing_id: int) -> Coverage:
     return Coverage(stretches, holes, anchors, top[1], top[2], usual)
 
 
-def cover(connection: sqlite3.Connection, pass_id: int, *, joined: bool, now: int, reason: str = "") -> None:
+def cover(connection: Connection, pass_id: int, *, joined: bool, now: int, reason: str = "") -> None:
     """Let a pass cover what it has shown; its edges are in its row. `joined`: it met what was covered before.
 
-    Joined to the newest stretch, or the first one; else a new stretch, and a hole between it and the one before. What
-    the pass has shown becomes anchors. A pass that has shown no key covers nothing new.
+    The caller's transaction holds the pass. Joined to the newest stretch, or the first one; else a new stretch, and a
+    hole between it and the one before. What the pass has shown becomes anchors. A pass that has shown no key covers
+    nothing new.
     """
     listing_id, keys, *edges = connection.execute(SHOWN, (pass_id,)).fetchone()
     if not keys:
         return
     newest, oldest = _edge(*edges[:2], now=now), _edge(*edges[2:], now=now)
+    connection.execute(LOCK_LISTING, (listing_id,))
     top = connection.execute(TOP, (listing_id,)).fetchone()
     if joined and top:
         stretch = int(top[0])
@@ -86,15 +91,27 @@ def cover(connection: sqlite3.Connection, pass_id: int, *, joined: bool, now: in
             connection.execute(HOLE, values)
     connection.execute("UPDATE pass SET stretch_id = ? WHERE id = ?", (stretch, pass_id))
     connection.execute(COVERED, (stretch, pass_id))
-    connection.execute(COVERED_BEFORE, (stretch, listing_id, pass_id))
-    connection.execute(FORGET_SHOWN, (pass_id,))
+    before = listed(sorted(key for (key,) in connection.execute(BEFORE, (pass_id,))))
+    if before.values:
+        connection.execute(COVERED_BEFORE, (stretch, listing_id, before))
+        connection.execute(FORGET_SHOWN, (pass_id,))
 
 
-def read_anew(connection: sqlite3.Connection, scopes: Iterable[str]) -> None:
+def keep_shown(connection: Connection, listing_id: int, keys: Iterable[str]) -> None:
+    """Before a page's sightings are written: keep what suspicious passes have shown of these keys."""
+    rows = connection.execute(SHOWN_LAST, (listing_id, listed(keys))).fetchall()
+    connection.executemany(KEEP_SHOWN, sorted(rows))
+
+
+def read_anew(connection: Connection, scopes: Iterable[str]) -> None:
     """Something of these scopes waits to be listed again: no list of theirs may be answered "not modified"."""
-    asked = (to_json(sorted(set(scopes))),)
-    for table, condition in (("listing", "read_hash != ''"), ("pass", "state = 'running'")):
-        connection.execute(READ_ANEW.format(table=table, condition=condition), asked)
+    asked = sorted(set(scopes))
+    if not asked:
+        return
+    sources = listed([id for (id,) in connection.execute(SOURCES_OF, (listed(asked),))])
+    for table, condition in (("pass", "state = 'running'"), ("listing", "read_hash <> ''")):
+        rows = connection.execute(TO_READ_ANEW.format(table=table, condition=condition), (sources,)).fetchall()
+        connection.executemany(READ_ANEW.format(table=table), rows)
 
 
 def _edge(key: str | None, at: int | None, *, now: int) -> Edge:
@@ -102,17 +119,13 @@ def _edge(key: str | None, at: int | None, *, now: int) -> Edge:
     return (None, None) if at is not None and at > now + DAY_MS else (key, at)
 
 
-def _new_stretch(
-    connection: sqlite3.Connection, pass_id: int, listing_id: int, newest: Edge, oldest: Edge, now: int
-) -> int:
+def _new_stretch(connection: Connection, pass_id: int, listing_id: int, newest: Edge, oldest: Edge, now: int) -> int:
     names = "listing_id, pass_id, newest_key, newest_at, oldest_key, oldest_at, made_at, joined_at"
     values = (listing_id, pass_id, *newest, *oldest, now, now)
-    found = connection.execute(f"INSERT INTO stretch({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-    assert found.lastrowid is not None
-    return found.lastrowid
+    return connection.insert(f"INSERT INTO stretch({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
-def _join(connection: sqlite3.Connection, top: Top, newest: Edge, oldest: Edge, now: int) -> None:
+def _join(connection: Connection, top: Top, newest: Edge, oldest: Edge, now: int) -> None:
     stretch, known_newest, known_newest_at, known_oldest, known_oldest_at = top
     older = newest[1] is not None and known_newest_at is not None and newest[1] < known_newest_at
     if newest[0] is None or older:
@@ -126,7 +139,7 @@ def _join(connection: sqlite3.Connection, top: Top, newest: Edge, oldest: Edge, 
     )
 
 
-def _hole_below(connection: sqlite3.Connection, stretch: int) -> bool:
+def _hole_below(connection: Connection, stretch: int) -> bool:
     # One old row among new ones (a pinned one) must not draw the stretch over a hole that nobody has read.
     found = connection.execute("SELECT 1 FROM hole WHERE newer_stretch_id = ? LIMIT 1", (stretch,)).fetchone()
     return found is not None

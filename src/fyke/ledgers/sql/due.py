@@ -5,13 +5,12 @@ Keeps P2: a pending item of an active source is always found here, whatever the 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 import msgspec
 
+from fyke.db.connection import Connection, listed
 from fyke.ledgers.sql.access import Statements
-from fyke.ledgers.sql.cleaning import to_json
 from fyke.ledgers.sql.runs import PASS_GENERATION, task_of_pass
 from fyke.ledgers.sql.sources import ACTIVE
 from fyke.model import DueItem, ItemState, Task, TaskKind
@@ -58,9 +57,9 @@ NAMED = " AND s.name IN (SELECT value FROM json_each(?))"
 
 class DueStatements(Statements):
     async def still_due(self, refs: Sequence[tuple[int, int]]) -> list[DueItem | None]:
-        def call(connection: sqlite3.Connection) -> list[DueItem | None]:
+        def call(connection: Connection) -> list[DueItem | None]:
             found: dict[tuple[int, int], DueItem] = {}
-            for row in connection.execute(STILL_DUE, (to_json([ref[0] for ref in refs]),)):
+            for row in connection.execute(STILL_DUE, (listed([ref[0] for ref in refs]),)):
                 id, generation, source, hash, scope, key, url, lane, entry, entry_hash, state, *rest = row
                 fields = msgspec.json.decode(entry)
                 found[id, generation] = DueItem(
@@ -75,7 +74,7 @@ class DueStatements(Statements):
         times = (now - older_than_ms, now)
         kind, last = after or (TaskKind.ITEM.value, 0)
 
-        def call(connection: sqlite3.Connection) -> list[Task]:
+        def call(connection: Connection) -> list[Task]:
             tasks: list[Task] = []
             if kind == TaskKind.ITEM.value:
                 tasks = [Task(TaskKind.ITEM, *row) for row in connection.execute(DUE_ITEMS, (last, *times, limit))]
@@ -91,19 +90,19 @@ class DueStatements(Statements):
         items = [int(key[1:]) for key, _ in keys if key[0] == TaskKind.ITEM.value]
         passes = [int(key[1:]) for key, _ in keys if key[0] == TaskKind.PASS.value]
 
-        def call(connection: sqlite3.Connection) -> list[bool]:
-            wanted = {(f"i{id}", generation) for id, generation in connection.execute(WANTED_ITEMS, (to_json(items),))}
-            wanted |= {(f"p{id}", PASS_GENERATION) for (id,) in connection.execute(WANTED_PASSES, (to_json(passes),))}
+        def call(connection: Connection) -> list[bool]:
+            wanted = {(f"i{id}", generation) for id, generation in connection.execute(WANTED_ITEMS, (listed(items),))}
+            wanted |= {(f"p{id}", PASS_GENERATION) for (id,) in connection.execute(WANTED_PASSES, (listed(passes),))}
             return [(key, generation) in wanted for key, generation in keys]
 
         return await self._read(call)
 
     async def open_count(self, source_ids: Sequence[str] | None = None) -> int:
-        def call(connection: sqlite3.Connection) -> int:
+        def call(connection: Connection) -> int:
             if source_ids is None:
                 counts = [connection.execute(OPEN_ITEMS), connection.execute(OPEN_PASSES)]
             else:
-                named = (to_json(list(source_ids)),)
+                named = (listed(source_ids),)
                 counts = [connection.execute(OPEN_ITEMS + NAMED, named), connection.execute(OPEN_PASSES + NAMED, named)]
             return sum(int(found.fetchone()[0]) for found in counts)
 

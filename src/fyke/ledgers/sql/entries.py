@@ -5,13 +5,15 @@ Keeps P1 and P3: only what is missing is inserted, and an entry read before the 
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
+from fyke.db.connection import Connection, listed
 from fyke.ledgers.sql.cleaning import clean_json
+from fyke.ledgers.sql.deaths import CLOSE_LETTER, Death, write_deaths
 from fyke.ledgers.sql.fills import Fill
 from fyke.ledgers.sql.letters import FRESH
 from fyke.ledgers.sql.records import Draft, SourceFacts, write_drafts, write_tally
@@ -22,10 +24,11 @@ REOPEN_PAUSE_MS = 86_400_000
 REOPEN_LIMIT = 7
 REOPENED = frozenset({("dead", Outcome.NOT_FOUND), ("dead", Outcome.GAVE_UP), ("ignored", Outcome.ROBOTS)})
 
-KNOWN = """
+KNOWN = "SELECT id FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
+HELD = """
 SELECT key, id, source_id, state, outcome, generation, pending, attempts, entry_hash, entry_at, reopened, reopened_at,
   head_n, head_hash, lane
-FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))
+FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
 """
 INSERT = """
 INSERT INTO item(id, source_id, scope, key, url, lane, pool, priority, entry_hash, entry_at, published_at, state,
@@ -45,21 +48,7 @@ UPDATE item SET {REQUEST}, generation = generation + 1, pending = 0, {FRESH}, st
   reason = '', closed_at = ?, head_n = ?, head_hash = ?
 WHERE id = ?
 """
-REFUSE = """
-UPDATE item SET state = CASE WHEN head_n > 1 THEN 'stored' ELSE 'dead' END,
-  outcome = CASE WHEN head_n > 1 THEN '' ELSE ? END, reason = CASE WHEN head_n > 1 THEN '' ELSE ? END,
-  head_n = head_n - 1,
-  head_hash = (SELECT v.hash FROM version v WHERE v.item_id = item.id AND v.n = item.head_n - 1)
-WHERE id = ?
-RETURNING state
-"""
-CLOSE_LETTER = "UPDATE dead SET closed_at = ?, closed_reason = ? WHERE item_id = ? AND closed_at IS NULL"
-LETTER = """
-INSERT INTO dead(item_id, source_id, scope, key, url, outcome, reason, generation, attempts, worker, first_at, died_at,
-  entry, evidence)
-SELECT id, source_id, scope, key, url, ?, ?, generation, ?, ?, coalesce(first_started_at, ?), ?, entry, ?
-FROM item WHERE id = ? AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.item_id = item.id AND d.closed_at IS NULL)
-"""
+REFUSE = "UPDATE item SET state = ?, outcome = ?, reason = ?, head_n = ?, head_hash = ? WHERE id = ?"
 
 
 class Row(Struct):
@@ -109,9 +98,11 @@ class PageWork(Struct):
     reopenings: list[tuple[Any, ...]] = field(default_factory=list)
     stores: list[tuple[Any, ...]] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
+    heads: dict[int, bytes | None] = field(default_factory=dict)  # item id -> hash of the head version before
     closed_letters: list[tuple[int, str, int]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     due: list[Task] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     changed: int = 0
 
 
@@ -126,14 +117,23 @@ def prepare(entries: list[Entry]) -> list[Row]:
     return [rows[key] for key in sorted(rows)]
 
 
-def take(work: PageWork, rows: list[Row], known: dict[str, Item], next_id: int) -> None:
-    """Decide for each row what it does to its item."""
+def hold_items(connection: Connection, scope: str, rows: list[Row]) -> dict[str, Item]:
+    """What the ledger has of these keys, locked in order of id, as commits lock them: MariaDB locks as it reads."""
+    keys = listed([row.key for row in rows])
+    ids = listed(sorted(id for (id,) in connection.execute(KNOWN, (scope, keys))))
+    if not ids.values:
+        return {}
+    return {row[0]: Item(*row) for row in connection.execute(HELD, (ids,))}
+
+
+def take(work: PageWork, rows: list[Row], known: dict[str, Item], new_ids: Sequence[int]) -> None:
+    """Decide for each row what it does to its item; `new_ids` are for those that are not known."""
+    ids = iter(new_ids)
     for row in rows:
         item = known.get(row.key)
         if item is None:
-            work.items[row.key] = next_id
-            _insert(work, row, next_id)
-            next_id += 1
+            work.items[row.key] = id = next(ids)
+            _insert(work, row, id)
             continue
         work.items[row.key] = item.id
         if item.source_id != work.source.id:
@@ -214,6 +214,7 @@ def _store(work: PageWork, row: Row, item: Item, request: tuple[Any, ...]) -> No
         work.counts["stored"] += 1
         work.closed_letters.append((work.now, "stored from a later entry", item.id))
     if new:
+        work.heads[item.id] = item.head_hash
         _draft(work, row, item.id, n)
 
 
@@ -230,39 +231,49 @@ def _offer(work: PageWork, id: int, generation: int, lane: str, attempts: int) -
         work.due.append(task)
 
 
-def write_work(connection: sqlite3.Connection, work: PageWork) -> None:
+def write_work(connection: Connection, work: PageWork) -> None:
     """Write items, records and counts; a record that the database refuses makes its item dead, the rest goes on."""
     connection.executemany(INSERT, work.inserts)
-    connection.executemany(REFRESH, work.refreshes)
-    connection.executemany(RENEW, work.renewals)
-    connection.executemany(REOPEN, work.reopenings)
-    connection.executemany(STORE, work.stores)
+    for statement, rows in (
+        (REFRESH, work.refreshes),
+        (RENEW, work.renewals),
+        (REOPEN, work.reopenings),
+        (STORE, work.stores),
+    ):
+        connection.executemany(statement, rows)
     refused = write_drafts(connection, work.source.table, work.drafts, work.now)
     work.counts["versions"] += len(work.drafts) - len(refused)
+    connection.executemany(CLOSE_LETTER, sorted(letter for letter in work.closed_letters if letter[2] not in refused))
+    _refuse(connection, work, {item_id: plain(message) for item_id, message in refused.items()})
     fill = Fill()
     for draft in work.drafts:
         if draft.item_id not in refused:
             fill.add(work.source.id, work.now, work.source.filled(draft.record))
-    fill.write(connection)
-    letters = [letter for letter in work.closed_letters if letter[2] not in refused]
-    connection.executemany(CLOSE_LETTER, letters)
-    for item_id, message in sorted(refused.items()):
-        _refuse(connection, work, item_id, plain(message))
+    work.events += fill.write(connection)
 
 
-def _refuse(connection: sqlite3.Connection, work: PageWork, item_id: int, message: str) -> None:
-    outcome = Outcome.ROW_REFUSED.value
-    (state,) = connection.execute(REFUSE, (outcome, message, item_id)).fetchone()
-    key = next(draft.key for draft in work.drafts if draft.item_id == item_id)
-    source = work.source.name
-    text = f"source '{source}', key '{key}': the database refused its row: {message}"
-    data = {"scope": work.source.scope, "key": key, "outcome": outcome, "reason": message}
-    write_events(connection, [Event("dead", text, source, f"dead:{source}:{outcome}", 0, data)], work.now)
-    if state == "dead":
-        connection.execute(LETTER, (outcome, message, 0, "", work.now, work.now, "{}", item_id))
-        work.counts["stored"] -= 1
-        work.counts["dead"] += 1
+def _refuse(connection: Connection, work: PageWork, refused: dict[int, str]) -> None:
+    outcome, source = Outcome.ROW_REFUSED.value, work.source.name
+    rows, deaths = [], []
+    for draft in work.drafts:
+        message = refused.get(draft.item_id)
+        if message is None:
+            continue
+        # An older version of it stays stored.
+        state, told = ("stored", ("", "")) if draft.n > 1 else ("dead", (outcome, message))
+        rows.append((state, *told, draft.n - 1, work.heads.get(draft.item_id), draft.item_id))
+        text = f"source '{source}', key '{draft.key}': the database refused its row: {message}"
+        data = {"scope": draft.scope, "key": draft.key, "outcome": outcome, "reason": message}
+        work.events.append(Event("dead", text, source, f"dead:{source}:{outcome}", 0, data))
+        if state == "dead":
+            deaths.append(Death(draft.item_id, outcome, message, 0, "", work.now, "{}"))
+            work.counts["stored"] -= 1
+            work.counts["dead"] += 1
+    connection.executemany(REFUSE, rows)
+    write_deaths(connection, deaths, work.now)
 
 
-def add_counts(connection: sqlite3.Connection, work: PageWork) -> None:
+def write_counts(connection: Connection, work: PageWork) -> None:
+    """The last writing of the transaction: events, then the tally."""
+    write_events(connection, work.events, work.now)
     write_tally(connection, {work.source.id: work.counts})

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections import Counter
+from collections.abc import Collection
 
-from fyke.ledgers.sql.state import write_events
+from fyke.db.connection import Connection, listed
 from fyke.model import Event
 from fyke.policy.filling import WINDOW, fall_text, fallen
 
 DAY_MS = 86_400_000
 FILL = """
 INSERT INTO fill(source_id, day, field, filled, total) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT(source_id, day, field) DO UPDATE SET filled = filled + excluded.filled, total = total + excluded.total
+ON CONFLICT(source_id, day, field) DO UPDATE SET filled = fill.filled + excluded.filled,
+  total = fill.total + excluded.total
 """
 MARK = """
 INSERT INTO fill_mark(source_id, field, base_filled, base_total, filled, total) VALUES (?, ?, 0, 0, ?, ?)
-ON CONFLICT(source_id, field) DO UPDATE SET filled = filled + excluded.filled, total = total + excluded.total
-RETURNING base_filled, base_total, filled, total, fallen
+ON CONFLICT(source_id, field) DO UPDATE SET filled = fill_mark.filled + excluded.filled,
+  total = fill_mark.total + excluded.total
+"""
+FULL_MARKS = """
+SELECT m.source_id, m.field, s.name, m.base_filled, m.base_total, m.filled, m.total, m.fallen
+FROM fill_mark m JOIN source s ON s.id = m.source_id
+WHERE m.source_id IN (SELECT value FROM json_each(?)) AND m.total >= ? ORDER BY m.source_id, m.field
 """
 NEXT_WINDOW = """
 UPDATE fill_mark SET base_filled = base_filled + filled, base_total = base_total + total, filled = 0, total = 0,
@@ -25,41 +30,63 @@ UPDATE fill_mark SET base_filled = base_filled + filled, base_total = base_total
 """
 # A window that shows a fall does not become the base: the base is what was usual before.
 STAYS_FALLEN = "UPDATE fill_mark SET filled = 0, total = 0, fallen = 1 WHERE source_id = ? AND field = ?"
-NAME = "SELECT name FROM source WHERE id = ?"
 
 
 class Fill:
     """How often each expected field had a value, added up over one transaction."""
 
     def __init__(self) -> None:
-        self._filled: Counter[tuple[int, int, str]] = Counter()
-        self._total: Counter[tuple[int, int, str]] = Counter()
+        # (source, day) -> field -> [filled, total]
+        self._counts: dict[tuple[int, int], dict[str, list[int]]] = {}
         self._at = 0
 
     def add(self, source: int, at: int, filled: dict[str, bool]) -> None:
-        day, self._at = at // DAY_MS, at
+        if not filled:
+            return
+        self._at = at
+        fields = self._counts.setdefault((source, at // DAY_MS), {})
         for field, has_value in filled.items():
-            self._total[source, day, field] += 1
-            self._filled[source, day, field] += has_value
+            count = fields.get(field)
+            if count is None:
+                fields[field] = [1 if has_value else 0, 1]
+            else:
+                count[0] += has_value
+                count[1] += 1
 
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Add the counts; a fall is an event in the same transaction, told once until the field is back."""
-        events = []
-        for key in sorted(self._total):
-            source, _, field = key
-            connection.execute(FILL, (*key, self._filled[key], self._total[key]))
-            mark = connection.execute(MARK, (source, field, self._filled[key], self._total[key])).fetchone()
-            base, now, told = (mark[0], mark[1]), (mark[2], mark[3]), mark[4]
-            if now[1] < WINDOW:
+    def write(self, connection: Connection) -> list[Event]:
+        """Add the counts. Returns the events of what has fallen, told once until the field is back."""
+        if not self._counts:
+            return []
+        days = [
+            (source, day, field, count[0], count[1])
+            for (source, day), fields in sorted(self._counts.items())
+            for field, count in sorted(fields.items())
+        ]
+        marks: dict[tuple[int, str], list[int]] = {}
+        for source, _, field, filled, total in days:
+            mark = marks.setdefault((source, field), [0, 0])
+            mark[0] += filled
+            mark[1] += total
+        connection.executemany(FILL, days)
+        connection.executemany(MARK, [(*key, *mark) for key, mark in sorted(marks.items())])
+        return self._look(connection, marks.keys())
+
+    def _look(self, connection: Connection, written: Collection[tuple[int, str]]) -> list[Event]:
+        # This transaction holds these rows: nobody else adds to them until it ends.
+        sources = listed(sorted({source for source, _ in written}))
+        events, next_window, stays_fallen = [], [], []
+        for source, field, name, *numbers in connection.execute(FULL_MARKS, (sources, WINDOW)).fetchall():
+            if (source, field) not in written:
                 continue
+            base, now, told = (numbers[0], numbers[1]), (numbers[2], numbers[3]), numbers[4]
             if not fallen(*base, *now):
-                connection.execute(NEXT_WINDOW, (source, field))
+                next_window.append((source, field))
                 continue
-            connection.execute(STAYS_FALLEN, (source, field))
+            stays_fallen.append((source, field))
             if not told:
-                (name,) = connection.execute(NAME, (source,)).fetchone()
                 data = {"field": field, "before": base[0] / base[1], "now": now[0] / now[1]}
                 text = fall_text(name, field, base, now)
                 events.append(Event("coverage", text, source_id=name, group=field, at=self._at, data=data))
-        if events:
-            write_events(connection, events, self._at)
+        connection.executemany(NEXT_WINDOW, next_window)
+        connection.executemany(STAYS_FALLEN, stays_fallen)
+        return events

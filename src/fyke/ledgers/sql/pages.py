@@ -5,28 +5,30 @@ A page counts what it shows: entries = new + known + refused, on each page row a
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
+from fyke.db.connection import Connection
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
-from fyke.ledgers.sql.cleaning import to_json
-from fyke.ledgers.sql.coverage import KEEP_SHOWN
-from fyke.ledgers.sql.entries import KNOWN, Item, PageWork, Row, add_counts, prepare, take, write_work
-from fyke.ledgers.sql.records import SourceFacts, read_facts
+from fyke.ledgers.sql.coverage import keep_shown
+from fyke.ledgers.sql.entries import PageWork, Row, hold_items, prepare, take, write_counts, write_work
+from fyke.ledgers.sql.records import read_facts, unblock
 from fyke.ledgers.sql.runs import listing_number
-from fyke.ledgers.sql.sources import number_of
+from fyke.ledgers.sql.sources import lock_source
 from fyke.ledgers.sql.state import plain
 from fyke.model import Entry, Listing, PageCommit, PageResult
 
 RAW_LIMIT = 20_000
 SUBMITTED = "submitted"
 GUARD = """
-UPDATE pass SET pages = pages + 1, checkpoint = coalesce(?1, checkpoint),
-  checkpoint_at = iif(?1 IS NULL, checkpoint_at, ?2), soft_failures = 0
-WHERE id = ?3 AND state = 'running' AND fence = ?4 RETURNING pages, listing_id, source_id
+SELECT pages, listing_id, source_id, checkpoint_at FROM pass
+WHERE id = ? AND state = 'running' AND fence = ? FOR UPDATE
 """
-COUNT = "UPDATE pass SET entries = entries + ?, new = new + ?, known = known + ?, refused = refused + ? WHERE id = ?"
+COUNT = """
+UPDATE pass SET pages = ?, checkpoint = coalesce(?, checkpoint), checkpoint_at = ?, soft_failures = 0,
+  entries = entries + ?, new = new + ?, known = known + ?, refused = refused + ?
+WHERE id = ?
+"""
 PAGE = """
 INSERT INTO page(pass_id, seq, number, look, url, entries, new, known, refused, changed, read_at, at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -35,7 +37,8 @@ SIGHTING = """
 INSERT INTO sighting(listing_id, key, item_id, first_pass, last_pass, page, position, url, first_at, last_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT(listing_id, key) DO UPDATE SET item_id = excluded.item_id, last_pass = excluded.last_pass,
-  page = excluded.page, position = excluded.position, url = excluded.url, last_at = max(last_at, excluded.last_at)
+  page = excluded.page, position = excluded.position, url = excluded.url,
+  last_at = greatest(sighting.last_at, excluded.last_at)
 """
 REFUSED = "INSERT INTO refused(pass_id, seq, position, reason, raw, fingerprint, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
 SUBMISSION = """
@@ -54,13 +57,12 @@ class PageStatements(Statements):
         now, rows = self._clock.now(), prepare(list(entries))
         page = PageCommit(1, 0, "", now, list(entries), [], b"")
 
-        def call(connection: sqlite3.Connection) -> PageResult:
-            source = number_of(connection, source_id)
+        def call(connection: Connection) -> PageResult:
+            source = lock_source(connection, source_id)
             if connection.execute("SELECT removed_at FROM source WHERE id = ?", (source,)).fetchone()[0] is not None:
                 raise UsageError(f"source '{source_id}' is removed", hint="`fyke source apply` brings it back")
             listing = listing_number(connection, source, Listing(SUBMITTED), now)
-            pass_id = connection.execute(SUBMISSION, (source, listing, now, now, now)).lastrowid
-            assert pass_id is not None
+            pass_id = connection.insert(SUBMISSION, (source, listing, now, now, now))
             result = _write(connection, pass_id, 1, page, rows, now, hand=True)
             connection.execute("UPDATE pass SET state = 'complete', ended_at = ? WHERE id = ?", (now, pass_id))
             return result
@@ -69,19 +71,21 @@ class PageStatements(Statements):
 
 
 def _write(
-    connection: sqlite3.Connection, pass_id: int, fence: int, page: PageCommit, rows: list[Row], now: int, *, hand: bool
+    connection: Connection, pass_id: int, fence: int, page: PageCommit, rows: list[Row], now: int, *, hand: bool
 ) -> PageResult:
-    found = connection.execute(GUARD, (page.checkpoint or None, now, pass_id, fence)).fetchone()
+    found = connection.execute(GUARD, (pass_id, fence)).fetchone()
     if found is None:
         return PageResult(accepted=False)
-    seq, listing, source_id = found
+    pages, listing, source_id, checkpoint_at = found
+    seq = pages + 1
     source = read_facts(connection, [source_id])[source_id]
-    known = read_items(connection, source.scope, [row.key for row in rows])
+    known = hold_items(connection, source.scope, rows)
+    missing = len(rows) - len(known)
     # What a person submits says less than any row of a list, whenever that was read.
     work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
-    take(work, rows, known, next_item(connection))
+    take(work, rows, known, connection.new_ids("item", missing) if missing else ())
     write_work(connection, work)
-    connection.execute(KEEP_SHOWN, (to_json([row.key for row in rows]), listing))
+    keep_shown(connection, listing, [row.key for row in rows])
     connection.executemany(
         SIGHTING,
         [
@@ -102,23 +106,15 @@ def _write(
     numbers = (counts["entries"], counts["new"], counts["known"], counts["refused"])
     values = (pass_id, seq, page.number, page.look, plain(page.url), *numbers, work.changed, page.read_at, now)
     connection.execute(PAGE, values)
-    connection.execute(COUNT, (*numbers, pass_id))
-    _good_answer(connection, source)
-    add_counts(connection, work)
+    checkpoint_at = now if page.checkpoint else checkpoint_at
+    connection.execute(COUNT, (seq, page.checkpoint or None, checkpoint_at, *numbers, pass_id))
+    if not source.has_detail:
+        # One with details may get its lists and be blocked on every detail: there only records count as good.
+        unblock(connection, [source])
+    write_counts(connection, work)
     return PageResult(True, counts["new"], counts["known"], counts["refused"], work.changed, work.due)
 
 
-def _good_answer(connection: sqlite3.Connection, source: SourceFacts) -> None:
-    # A source with details may get its lists and be blocked on every detail: there only records count as good.
-    if not source.has_detail:
-        connection.execute("UPDATE source SET blocks = 0 WHERE id = ? AND blocks > 0", (source.id,))
-
-
-def read_items(connection: sqlite3.Connection, scope: str, keys: list[str]) -> dict[str, Item]:
-    return {row[0]: Item(*row) for row in connection.execute(KNOWN, (scope, to_json(keys)))}
-
-
-def next_item(connection: sqlite3.Connection) -> int:
-    """The next item id. One that was given before is never given again: tasks and results of then may still come."""
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'item'").fetchone()
-    return int(row[0]) + 1 if row else 1
+def next_item(connection: Connection) -> int:
+    """A new item's id. One that was given before is never given again: tasks and results of then may still come."""
+    return connection.new_ids("item", 1)[0]

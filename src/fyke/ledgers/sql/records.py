@@ -5,32 +5,34 @@ Keeps P3: one version per content. A row that the database refuses is found by h
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from fyke.db.connection import Connection, listed
 from fyke.db.errors import is_row_error
 from fyke.db.typed import TypedTable, decode_table
-from fyke.ledgers.sql.cleaning import to_json
 from fyke.model import Column, Fields
 
 T = TypeVar("T")
-DAY_MS = 86_400_000
+TEXTS_REMEMBERED = 256
 FACTS = """
 SELECT s.id, s.name, s.scope, s.hash, s.has_detail, s.pool, s.priority, s.columns, s.paused_total,
-  s.paused_at IS NULL AND s.removed_at IS NULL, s.table_name, t.columns
+  s.paused_at, s.removed_at, s.blocks, s.table_name, t.columns
 FROM source s JOIN typed_table t ON t.name = s.table_name WHERE s.id IN (SELECT value FROM json_each(?))
 """
 VERSION = "INSERT INTO version(item_id, n, at, hash, visit_id, content) VALUES (?, ?, ?, ?, ?, ?)"
 TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored", "dead", "ignored", "versions")
 TALLY = (
     f"INSERT INTO tally(source_id, {', '.join(TALLY_NAMES)}) VALUES (?{', ?' * len(TALLY_NAMES)})"
-    f" ON CONFLICT(source_id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in TALLY_NAMES)}"
+    " ON CONFLICT(source_id) DO UPDATE SET "
+    + ", ".join(f"{name} = tally.{name} + excluded.{name}" for name in TALLY_NAMES)
 )
+UNBLOCKED = "UPDATE source SET blocks = 0 WHERE id = ? AND blocks > 0"
 
 
 class SourceFacts(Struct):
@@ -46,6 +48,7 @@ class SourceFacts(Struct):
     columns: tuple[Column, ...]
     paused_total: int
     active: bool
+    blocks: int
     table: TypedTable
 
     def record_of(self, fields: Fields) -> Fields:
@@ -70,22 +73,25 @@ class Draft(Struct):
     visit_id: int | None = None
 
 
-def read_facts(connection: sqlite3.Connection, sources: Iterable[int]) -> dict[int, SourceFacts]:
+def read_facts(connection: Connection, sources: Iterable[int]) -> dict[int, SourceFacts]:
     found = {}
-    for id, name, scope, hash, detail, pool, priority, columns, paused, active, table, layout in connection.execute(
-        FACTS, (to_json(sorted(set(sources))),)
-    ):
-        declared = msgspec.json.decode(columns, type=tuple[Column, ...])
-        typed = decode_table(table, layout)
+    for row in connection.execute(FACTS, (listed(sorted(set(sources))),)):
+        id, name, scope, hash, detail, pool, priority, columns, paused_total, *more = row
+        paused_at, removed_at, blocks, table, layout = more
+        active = paused_at is None and removed_at is None
+        declared, typed = _columns(columns), decode_table(table, layout)
         found[id] = SourceFacts(
-            id, name, scope, hash, bool(detail), pool, priority, declared, paused, bool(active), typed
+            id, name, scope, hash, bool(detail), pool, priority, declared, paused_total, active, blocks, typed
         )  # fmt: skip
     return found
 
 
-def write_drafts(
-    connection: sqlite3.Connection, table: TypedTable, drafts: Sequence[Draft], now: int
-) -> dict[int, str]:
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _columns(text: str) -> tuple[Column, ...]:
+    return msgspec.json.decode(text, type=tuple[Column, ...])
+
+
+def write_drafts(connection: Connection, table: TypedTable, drafts: Sequence[Draft], now: int) -> dict[int, str]:
     """Write typed rows and versions; returns the database's message for each item whose row it refused."""
     refused: dict[int, str] = {}
     rows: list[tuple[list[Any], tuple[Any, ...]]] = []
@@ -108,29 +114,29 @@ def write_drafts(
     return refused
 
 
-def isolate(
-    connection: sqlite3.Connection, rows: Sequence[T], write: Callable[[Sequence[T]], None]
-) -> list[tuple[T, str]]:
+def isolate(connection: Connection, rows: Sequence[T], write: Callable[[Sequence[T]], None]) -> list[tuple[T, str]]:
     """Write rows in one go; where the database refuses one, halve until it is alone. Returns what was refused."""
     if not rows:
         return []
-    connection.execute("SAVEPOINT rows")
     try:
-        write(rows)
+        with connection.savepoint():
+            write(rows)
     except Exception as error:
-        if not connection.in_transaction or not is_row_error(error):
+        if not is_row_error(error):
             raise
-        connection.execute("ROLLBACK TO rows")
-        connection.execute("RELEASE rows")
         if len(rows) == 1:
             return [(rows[0], str(error))]
         middle = len(rows) // 2
         return isolate(connection, rows[:middle], write) + isolate(connection, rows[middle:], write)
-    connection.execute("RELEASE rows")
     return []
 
 
-def write_tally(connection: sqlite3.Connection, counts: dict[int, Counter[str]]) -> None:
+def unblock(connection: Connection, sources: Iterable[SourceFacts]) -> None:
+    """A good answer came: blocks in a row are 0 again."""
+    connection.executemany(UNBLOCKED, [(source.id,) for source in sorted(sources, key=lambda s: s.id) if source.blocks])
+
+
+def write_tally(connection: Connection, counts: dict[int, Counter[str]]) -> None:
     """Add counts per source. The last statement of a transaction: on a server this row is what all wait for."""
     connection.executemany(
         TALLY, [(source, *(counts[source][name] for name in TALLY_NAMES)) for source in sorted(counts)]

@@ -6,19 +6,19 @@ walkers.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from fyke.db.connection import Connection, listed
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import to_json
 from fyke.ledgers.sql.coverage import read_coverage
-from fyke.ledgers.sql.sources import ACTIVE, number_of
+from fyke.ledgers.sql.sources import ACTIVE, lock_source
 from fyke.ledgers.sql.state import plain
-from fyke.ledgers.sql.walks import cut_run, end_run, finish_pass, read_runs
+from fyke.ledgers.sql.walks import cut_runs, end_run, finish_pass, hold_run_of, read_runs
 from fyke.model import (
     Fields,
     Listing,
@@ -38,22 +38,41 @@ TASKS_OF_RUN = f"""
 SELECT p.id, p.lane, s.pool, s.priority, s.hash, p.attempts FROM pass p JOIN source s ON s.id = p.source_id
 WHERE p.run_id = ? AND p.state = 'running' AND {ACTIVE} ORDER BY p.id
 """
+SLOT = "SELECT id, state FROM run WHERE source_id = ? AND slot = ?"
 GOING = "SELECT id FROM run WHERE source_id = ? AND state = 'running'"
-START = f"""
-UPDATE pass SET fence = fence + 1, worker = ?, started_at = coalesce(started_at, ?),
-  read_hash = (SELECT hash FROM source o WHERE o.id = pass.source_id)
-WHERE id = ? AND state = 'running' AND EXISTS (SELECT 1 FROM source s WHERE s.id = pass.source_id AND {ACTIVE})
-RETURNING fence, run_id, source_id, listing_id, started_at, attempts, soft_failures, checkpoint, checkpoint_at
+STOPPED = "SELECT paused_at, paused_reason, removed_at FROM source WHERE id = ?"
+NEW_RUN = """
+INSERT INTO run(source_id, slot, covers_from, started_by, state, reason, started_at, ended_at, limit_ms, deadline)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-FAILED = """
-UPDATE pass SET attempts = attempts + ?, soft_failures = soft_failures + ?, failure = ?
-WHERE id = ? AND state = 'running' AND fence = ? RETURNING id
+NEW_PASS = """
+INSERT INTO pass(run_id, source_id, listing_id, state, lane, opened_at, due_at) VALUES (?, ?, ?, 'running', ?, ?, ?)
 """
-RECOGNISE = """
-SELECT j.value, i.id IS NOT NULL, g.stretch_id IS NOT NULL
-FROM json_each(?) j
-LEFT JOIN item i ON i.scope = ? AND i.key = j.value
-LEFT JOIN sighting g ON g.listing_id = ? AND g.key = j.value
+LISTINGS = """
+SELECT name, id, inputs FROM listing WHERE source_id = ? AND name IN (SELECT value FROM json_each(?))
+"""
+NEW_LISTING = "INSERT INTO listing(source_id, name, inputs, created_at) VALUES (?, ?, ?, ?)"
+INPUTS = "UPDATE listing SET inputs = ? WHERE id = ?"
+HOLD = """
+SELECT fence, run_id, source_id, listing_id, started_at, attempts, soft_failures, checkpoint, checkpoint_at FROM pass
+WHERE id = ? AND state = 'running' FOR UPDATE
+"""
+OWNER = f"SELECT s.name, s.hash FROM source s WHERE s.id = ? AND {ACTIVE}"
+START = "UPDATE pass SET fence = ?, worker = ?, started_at = ?, read_hash = ? WHERE id = ?"
+FENCED = "SELECT attempts, soft_failures FROM pass WHERE id = ? AND state = 'running' AND fence = ? FOR UPDATE"
+FAILED = "UPDATE pass SET attempts = ?, soft_failures = ?, failure = ? WHERE id = ?"
+# A clock that was ahead when the run began: it ends after its own length, not after that and the error.
+OVERLONG = """
+SELECT id, limit_ms FROM run WHERE state = 'running' AND deadline > ? + limit_ms ORDER BY id FOR UPDATE
+"""
+SHORTEN = "UPDATE run SET deadline = ? WHERE id = ?"
+OVERDUE = "SELECT id FROM run WHERE state = 'running' AND deadline <= ? ORDER BY id FOR UPDATE"
+TO_LOOK_AT = "SELECT 1 FROM run WHERE state = 'running' AND (deadline <= ? OR deadline > ? + limit_ms) LIMIT 1"
+PLACE = "SELECT p.listing_id, s.scope FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?"
+KNOWN = "SELECT key FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
+ANCHORS = """
+SELECT key FROM sighting
+WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?)) AND stretch_id IS NOT NULL
 """
 
 
@@ -62,22 +81,27 @@ def task_of_pass(row: tuple[Any, ...]) -> Task:
     return Task(TaskKind.PASS, row[0], PASS_GENERATION, *row[1:])
 
 
-def listing_number(connection: sqlite3.Connection, source: int, listing: Listing, now: int) -> int:
+def listing_number(connection: Connection, source: int, listing: Listing, now: int) -> int:
     """The listing's row id; it is made where the source shows it for the first time."""
-    inputs = to_json(listing.values)
-    row = connection.execute(
-        "SELECT id, inputs FROM listing WHERE source_id = ? AND name = ?", (source, listing.name)
-    ).fetchone()
-    if row is None:
-        found = connection.execute(
-            "INSERT INTO listing(source_id, name, inputs, created_at) VALUES (?, ?, ?, ?)",
-            (source, listing.name, inputs, now),
-        )
-        assert found.lastrowid is not None
-        return found.lastrowid
-    if row[1] != inputs:
-        connection.execute("UPDATE listing SET inputs = ? WHERE id = ?", (inputs, row[0]))
-    return int(row[0])
+    return listing_numbers(connection, source, [listing], now)[0]
+
+
+def listing_numbers(connection: Connection, source: int, listings: Sequence[Listing], now: int) -> list[int]:
+    """As `listing_number`, for listings of different names."""
+    wanted = {listing.name: to_json(listing.values) for listing in listings}
+    names = listed(sorted(wanted))
+
+    def read() -> dict[str, tuple[int, str]]:
+        return {name: (id, inputs) for name, id, inputs in connection.execute(LISTINGS, (source, names))}
+
+    found = read()
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        connection.executemany(NEW_LISTING, [(source, name, wanted[name], now) for name in missing])
+        found = read()
+    changed = [(wanted[name], id) for name, (id, inputs) in found.items() if inputs != wanted[name]]
+    connection.executemany(INPUTS, sorted(changed, key=lambda row: row[1]))
+    return [found[listing.name][0] for listing in listings]
 
 
 class RunStatements(Statements):
@@ -97,7 +121,7 @@ class RunStatements(Statements):
     async def last_cron_slot(self, source_id: str) -> int | None:
         now = self._clock.now()
 
-        def call(connection: sqlite3.Connection) -> int | None:
+        def call(connection: Connection) -> int | None:
             row = connection.execute(
                 "SELECT r.slot FROM run r JOIN source s ON s.id = r.source_id"
                 " WHERE s.name = ? AND r.started_by = 'cron' AND r.slot <= ? ORDER BY r.slot DESC LIMIT 1",
@@ -108,45 +132,45 @@ class RunStatements(Statements):
         return await self._read(call)
 
     async def running(self, source_id: str | None = None) -> list[RunRow]:
-        rest = "WHERE r.state = 'running' AND (? IS NULL OR s.name = ?) ORDER BY r.id"
-        return await self._read(lambda connection: read_runs(connection, rest, (source_id, source_id)))
+        if source_id is None:
+            rest, values = "WHERE r.state = 'running' ORDER BY r.id", []
+        else:
+            rest, values = "WHERE r.state = 'running' AND s.name = ? ORDER BY r.id", [source_id]
+        return await self._read(lambda connection: read_runs(connection, rest, values))
 
     async def expire_runs(self) -> list[RunRow]:
         now = self._clock.now()
 
-        def call(connection: sqlite3.Connection) -> list[RunRow]:
-            # The clock was ahead when the run began: it ends after its own length, not after that and the error.
-            connection.execute(
-                "UPDATE run SET deadline = ?1 + limit_ms WHERE state = 'running' AND deadline > ?1 + limit_ms", (now,)
-            )
-            rows = connection.execute("SELECT id FROM run WHERE state = 'running' AND deadline <= ?", (now,)).fetchall()
-            reason = "the run's time limit was reached"
-            ended = [run_id for (run_id,) in rows if cut_run(connection, run_id, reason, now)]
+        def call(connection: Connection) -> list[RunRow]:
+            overlong = connection.execute(OVERLONG, (now,)).fetchall()
+            connection.executemany(SHORTEN, [(now + limit, run_id) for run_id, limit in overlong])
+            overdue = [run_id for (run_id,) in connection.execute(OVERDUE, (now,))]
+            ended = cut_runs(connection, overdue, "the run's time limit was reached", now)
             return read_runs(
-                connection, "WHERE r.id IN (SELECT value FROM json_each(?)) ORDER BY r.id", (to_json(ended),)
+                connection, "WHERE r.id IN (SELECT value FROM json_each(?)) ORDER BY r.id", (listed(ended),)
             )
 
-        due = "SELECT 1 FROM run WHERE state = 'running' AND (deadline <= ?1 OR deadline > ?1 + limit_ms) LIMIT 1"
-        if not await self._read(lambda connection: connection.execute(due, (now,)).fetchone()):
+        if not await self._read(lambda connection: connection.execute(TO_LOOK_AT, (now, now)).fetchone()):
             return []
         return await self._write(call)
 
     async def cancel_run(self, run_id: int, reason: str) -> None:
         now = self._clock.now()
-        await self._write(lambda connection: cut_run(connection, run_id, plain(reason), now))
+        await self._write(lambda connection: cut_runs(connection, [run_id], plain(reason), now))
 
     async def start_pass(self, pass_id: int, worker: str) -> PassLease | None:
         now = self._clock.now()
         return await self._write(lambda connection: _start(connection, pass_id, worker, now))
 
     async def recognise(self, pass_id: int, keys: Sequence[str]) -> dict[str, Standing]:
-        def call(connection: sqlite3.Connection) -> dict[str, Standing]:
-            listing, scope = connection.execute(
-                "SELECT p.listing_id, s.scope FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?",
-                (pass_id,),
-            ).fetchone()
-            rows = connection.execute(RECOGNISE, (to_json(sorted(set(keys))), scope, listing))
-            return {key: Standing(bool(known), bool(anchor)) for key, known, anchor in rows}
+        wanted = sorted(set(keys))
+        asked = listed(wanted)
+
+        def call(connection: Connection) -> dict[str, Standing]:
+            listing, scope = connection.execute(PLACE, (pass_id,)).fetchone()
+            known = {key for (key,) in connection.execute(KNOWN, (scope, asked))}
+            anchors = {key for (key,) in connection.execute(ANCHORS, (listing, asked))}
+            return {key: Standing(key in known, key in anchors) for key in wanted}
 
         return await self._read(call)
 
@@ -154,13 +178,22 @@ class RunStatements(Statements):
         self, pass_id: int, fence: int, *, outcome: str, reason: str, costs: bool, evidence: Fields
     ) -> bool:
         failure = {"outcome": outcome, "reason": plain(reason), "at": self._clock.now(), "evidence": evidence}
-        values = (int(costs), int(not costs), to_json(failure), pass_id, fence)
-        return await self._write(lambda connection: connection.execute(FAILED, values).fetchone() is not None)
+        text = to_json(failure)
+
+        def call(connection: Connection) -> bool:
+            row = connection.execute(FENCED, (pass_id, fence)).fetchone()
+            if row is not None:
+                attempts, soft_failures = row[0] + int(costs), row[1] + int(not costs)
+                connection.execute(FAILED, (attempts, soft_failures, text, pass_id))
+            return row is not None
+
+        return await self._write(call)
 
     async def end_pass(self, pass_id: int, fence: int, end: PassEnd) -> RunState | None:
         now = self._clock.now()
 
-        def call(connection: sqlite3.Connection) -> RunState | None:
+        def call(connection: Connection) -> RunState | None:
+            hold_run_of(connection, pass_id)
             if not finish_pass(connection, pass_id, fence, end, now):
                 return None
             (run_id,) = connection.execute("SELECT run_id FROM pass WHERE id = ?", (pass_id,)).fetchone()
@@ -169,52 +202,42 @@ class RunStatements(Statements):
         return await self._write(call)
 
 
-def _open(connection: sqlite3.Connection, run: NewRun, now: int) -> OpenedRun:
-    source = number_of(connection, run.source_id)
-    taken = connection.execute(
-        "SELECT id, state FROM run WHERE source_id = ? AND slot = ?", (source, run.slot)
-    ).fetchone()
+def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
+    source = lock_source(connection, run.source_id)
+    taken = connection.execute(SLOT, (source, run.slot)).fetchone()
     if taken is not None:
         run_id, state = taken
         return OpenedRun(run_id, False, RunState(state), _tasks(connection, run_id))
-    paused, why, removed = connection.execute(
-        "SELECT paused_at, paused_reason, removed_at FROM source WHERE id = ?", (source,)
-    ).fetchone()
+    paused, why, removed = connection.execute(STOPPED, (source,)).fetchone()
     skipped = run.skipped or ("the source is removed" if removed else f"the source is paused: {why}" if paused else "")
     going = connection.execute(GOING, (source,)).fetchone()
     if going is not None and not skipped:
         return OpenedRun(going[0], False, RunState.RUNNING, _tasks(connection, going[0]))
     state = RunState.SKIPPED if skipped else RunState.RUNNING
-    found = connection.execute(
-        "INSERT INTO run(source_id, slot, covers_from, started_by, state, reason, started_at, ended_at, limit_ms,"
-        " deadline) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(source, run.slot, run.covers_from, run.trigger, state.value, plain(skipped), now),
-            *(now if skipped else None, run.limit_ms, now + run.limit_ms),
-        ),
-    )
-    assert found.lastrowid is not None
+    values = (source, run.slot, run.covers_from, run.trigger, state.value, plain(skipped), now)
+    run_id = connection.insert(NEW_RUN, (*values, now if skipped else None, run.limit_ms, now + run.limit_ms))
     if not skipped:
-        for listing, lane in zip(run.listings, run.lanes, strict=True):
-            number = listing_number(connection, source, listing, now)
-            connection.execute(
-                "INSERT INTO pass(run_id, source_id, listing_id, state, lane, opened_at, due_at)"
-                " VALUES (?, ?, ?, 'running', ?, ?, ?)",
-                (found.lastrowid, source, number, lane, now, now),
-            )
-    return OpenedRun(found.lastrowid, True, state, _tasks(connection, found.lastrowid))
+        numbers = listing_numbers(connection, source, run.listings, now)
+        rows = [(run_id, source, number, lane, now, now) for number, lane in zip(numbers, run.lanes, strict=True)]
+        connection.executemany(NEW_PASS, rows)
+    return OpenedRun(run_id, True, state, _tasks(connection, run_id))
 
 
-def _tasks(connection: sqlite3.Connection, run_id: int) -> list[Task]:
+def _tasks(connection: Connection, run_id: int) -> list[Task]:
     return [task_of_pass(row) for row in connection.execute(TASKS_OF_RUN, (run_id,))]
 
 
-def _start(connection: sqlite3.Connection, pass_id: int, worker: str, now: int) -> PassLease | None:
-    row = connection.execute(START, (worker, now, pass_id)).fetchone()
+def _start(connection: Connection, pass_id: int, worker: str, now: int) -> PassLease | None:
+    row = connection.execute(HOLD, (pass_id,)).fetchone()
     if row is None:
         return None
     fence, run_id, source, listing_id, started_at, attempts, soft_failures, checkpoint, checkpoint_at = row
-    source_id, source_hash = connection.execute("SELECT name, hash FROM source WHERE id = ?", (source,)).fetchone()
+    owner = connection.execute(OWNER, (source,)).fetchone()
+    if owner is None:
+        return None
+    source_id, source_hash = owner
+    fence, started_at = fence + 1, now if started_at is None else started_at
+    connection.execute(START, (fence, worker, started_at, source_hash, pass_id))
     name, inputs, etag, last_modified, read_hash = connection.execute(
         "SELECT name, inputs, etag, last_modified, read_hash FROM listing WHERE id = ?", (listing_id,)
     ).fetchone()

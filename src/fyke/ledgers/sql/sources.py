@@ -5,11 +5,11 @@ A changed identity, scope or table is refused, for it would make known items new
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 import msgspec
 
+from fyke.db.connection import Connection
 from fyke.db.typed import ensure_table
 from fyke.errors import UsageError, nearest
 from fyke.ledgers.sql.access import Statements
@@ -21,6 +21,16 @@ SOURCE_VALUES = (
     "title", "text", "hash", "scope", "table_name", "identity", "columns", "has_detail", "lanes", "pool", "priority",
 )  # fmt: skip
 ACTIVE = "s.paused_at IS NULL AND s.removed_at IS NULL"
+# Two new sources of one scope would not see each other's rules.
+ONE_AT_A_TIME = "SELECT value FROM meta WHERE name = 'schema' FOR UPDATE"
+# A clock that was ahead when the source came would stop its calendar until that time.
+CLAMP_APPLIED = "UPDATE source SET applied_at = ? WHERE applied_at > ?"
+PAUSE = "UPDATE source SET paused_at = ?, paused_reason = ? WHERE id = ?"
+RESUME = """
+UPDATE source SET paused_total = paused_total + ?, paused_at = NULL, paused_reason = '', blocks = 0 WHERE id = ?
+"""
+REMOVE = "UPDATE source SET removed_at = ? WHERE id = ?"
+STOPPED = "SELECT paused_at, removed_at FROM source WHERE id = ?"
 WAY_OUT = "restore the old rule, or give the source a new id to begin anew"
 
 
@@ -40,7 +50,7 @@ def values_of(source: ResolvedSource) -> tuple[Any, ...]:
     )
 
 
-def number_of(connection: sqlite3.Connection, source_id: str) -> int:
+def number_of(connection: Connection, source_id: str) -> int:
     """The source's row id.
 
     Raises:
@@ -54,8 +64,11 @@ def number_of(connection: sqlite3.Connection, source_id: str) -> int:
     return int(row[0])
 
 
-# A clock that was ahead when the source came would stop its calendar until that time.
-CLAMP_APPLIED = "UPDATE source SET applied_at = ?1 WHERE applied_at > ?1"
+def lock_source(connection: Connection, source_id: str) -> int:
+    """As `number_of`; nobody else opens a run of the source, pauses or changes it until this transaction ends."""
+    number = number_of(connection, source_id)
+    connection.execute("SELECT id FROM source WHERE id = ? FOR UPDATE", (number,))
+    return number
 
 
 class SourceStatements(Statements):
@@ -64,7 +77,7 @@ class SourceStatements(Statements):
         return await self._write(lambda connection: _apply(connection, source, now))
 
     async def sources(self, *, removed: bool = False) -> list[SourceRow]:
-        def call(connection: sqlite3.Connection) -> list[SourceRow]:
+        def call(connection: Connection) -> list[SourceRow]:
             rows = connection.execute(
                 f"SELECT name, {', '.join(SOURCE_VALUES)}, id, applied_at, paused_at, paused_reason, paused_total,"
                 f" removed_at FROM source {'' if removed else 'WHERE removed_at IS NULL'} ORDER BY id"
@@ -74,28 +87,53 @@ class SourceStatements(Statements):
         found, now = await self._read(call), self._clock.now()
         if all(row.applied_at <= now for row in found):
             return found
-        await self._write(lambda connection: connection.execute(CLAMP_APPLIED, (now,)).rowcount)
+
+        def clamp(connection: Connection) -> None:
+            connection.execute(CLAMP_APPLIED, (now, now))
+
+        await self._write(clamp)
         return await self._read(call)
 
     async def pause_source(self, source_id: str, reason: str) -> bool:
-        values = (self._clock.now(), plain(reason))
-        return await self._set(source_id, "paused_at = ?, paused_reason = ?", values, "paused_at IS NULL")
+        now, why = self._clock.now(), plain(reason)
 
-    async def resume_source(self, source_id: str) -> bool:
-        # The clock may have been set back meanwhile: a pause is never shorter than nothing.
-        change = "paused_total = paused_total + max(0, ? - paused_at), paused_at = NULL, paused_reason = '', blocks = 0"
-        return await self._set(source_id, change, (self._clock.now(),), "paused_at IS NOT NULL")
-
-    async def remove_source(self, source_id: str) -> bool:
-        return await self._set(source_id, "removed_at = ?", (self._clock.now(),), "removed_at IS NULL")
-
-    async def _set(self, source_id: str, change: str, values: tuple[Any, ...], condition: str) -> bool:
-        def call(connection: sqlite3.Connection) -> bool:
-            number = number_of(connection, source_id)
-            statement = f"UPDATE source SET {change} WHERE id = ? AND {condition} RETURNING id"
-            return connection.execute(statement, (*values, number)).fetchone() is not None
+        def call(connection: Connection) -> bool:
+            number, paused_at, _ = _locked(connection, source_id)
+            if paused_at is None:
+                connection.execute(PAUSE, (now, why, number))
+            return paused_at is None
 
         return await self._write(call)
+
+    async def resume_source(self, source_id: str) -> bool:
+        now = self._clock.now()
+
+        def call(connection: Connection) -> bool:
+            number, paused_at, _ = _locked(connection, source_id)
+            if paused_at is not None:
+                # The clock may have been set back meanwhile: a pause is never shorter than nothing.
+                connection.execute(RESUME, (max(0, now - paused_at), number))
+            return paused_at is not None
+
+        return await self._write(call)
+
+    async def remove_source(self, source_id: str) -> bool:
+        now = self._clock.now()
+
+        def call(connection: Connection) -> bool:
+            number, _, removed_at = _locked(connection, source_id)
+            if removed_at is None:
+                connection.execute(REMOVE, (now, number))
+            return removed_at is None
+
+        return await self._write(call)
+
+
+def _locked(connection: Connection, source_id: str) -> tuple[int, int | None, int | None]:
+    """The source's row id, and since when it is paused and removed."""
+    number = lock_source(connection, source_id)
+    paused_at, removed_at = connection.execute(STOPPED, (number,)).fetchone()
+    return number, paused_at, removed_at
 
 
 def _source_row(row: tuple[Any, ...]) -> SourceRow:
@@ -118,9 +156,33 @@ def _source_row(row: tuple[Any, ...]) -> SourceRow:
     return SourceRow(number, source, applied_at, paused_at, paused_reason, paused_total, removed_at)
 
 
-def _apply(connection: sqlite3.Connection, source: ResolvedSource, now: int) -> str:
-    stored = connection.execute(
-        f"SELECT id, removed_at, {', '.join(SOURCE_VALUES)} FROM source WHERE name = ?", (source.id,)
+def _apply(connection: Connection, source: ResolvedSource, now: int) -> str:
+    # Twice: a table that is made ends the transaction on MariaDB, and a source that is refused must make none.
+    _check(connection, source)
+    widened = ensure_table(connection, source.table, source.columns, now)
+    connection.execute(ONE_AT_A_TIME)
+    stored = _check(connection, source)
+    values = values_of(source)
+    if stored is None:
+        names = ", ".join((*SOURCE_VALUES, "name", "applied_at", "changed_at"))
+        marks = ", ".join("?" * (len(SOURCE_VALUES) + 3))
+        number = connection.insert(f"INSERT INTO source({names}) VALUES ({marks})", (*values, source.id, now, now))
+        connection.execute("INSERT INTO tally(source_id) VALUES (?)", (number,))
+        return "created"
+    number, removed_at = stored[:2]
+    if values == tuple(stored[2:]) and removed_at is None and not widened:
+        return "unchanged"
+    change = ", ".join(f"{name} = ?" for name in SOURCE_VALUES)
+    connection.execute(
+        f"UPDATE source SET {change}, changed_at = ?, removed_at = NULL WHERE id = ?", (*values, now, number)
+    )
+    return "changed"
+
+
+def _check(connection: Connection, source: ResolvedSource) -> tuple[Any, ...] | None:
+    """The source's row, locked; refuses what would make its items new ones."""
+    stored: tuple[Any, ...] | None = connection.execute(
+        f"SELECT id, removed_at, {', '.join(SOURCE_VALUES)} FROM source WHERE name = ? FOR UPDATE", (source.id,)
     ).fetchone()
     if stored is not None:
         old = dict(zip(SOURCE_VALUES, stored[2:], strict=True))
@@ -128,22 +190,7 @@ def _apply(connection: sqlite3.Connection, source: ResolvedSource, now: int) -> 
         _refuse_change(source, "store.table", old["table_name"], source.table)
         _refuse_change(source, "identity", old["identity"], source.identity)
     _refuse_disagreement(connection, source)
-    widened = ensure_table(connection, source.table, source.columns, now)
-    values = values_of(source)
-    if stored is None:
-        names = ", ".join((*SOURCE_VALUES, "name", "applied_at", "changed_at"))
-        marks = ", ".join("?" * (len(SOURCE_VALUES) + 3))
-        found = connection.execute(f"INSERT INTO source({names}) VALUES ({marks})", (*values, source.id, now, now))
-        connection.execute("INSERT INTO tally(source_id) VALUES (?)", (found.lastrowid,))
-        return "created"
-    number, removed_at = stored[:2]
-    if values == stored[2:] and removed_at is None and not widened:
-        return "unchanged"
-    change = ", ".join(f"{name} = ?" for name in SOURCE_VALUES)
-    connection.execute(
-        f"UPDATE source SET {change}, changed_at = ?, removed_at = NULL WHERE id = ?", (*values, now, number)
-    )
-    return "changed"
+    return stored
 
 
 def _refuse_change(source: ResolvedSource, field: str, old: str, new: str) -> None:
@@ -155,7 +202,7 @@ def _refuse_change(source: ResolvedSource, field: str, old: str, new: str) -> No
         )
 
 
-def _refuse_disagreement(connection: sqlite3.Connection, source: ResolvedSource) -> None:
+def _refuse_disagreement(connection: Connection, source: ResolvedSource) -> None:
     others = connection.execute(
         "SELECT name, table_name, identity FROM source WHERE scope = ? AND name != ? ORDER BY id",
         (source.scope, source.id),

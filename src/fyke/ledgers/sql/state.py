@@ -6,11 +6,12 @@ Holds and robots answers outlive the frontier here (P4).
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
+from fyke.db.connection import Connection
 from fyke.db.migrate import load_alembic, newest_schema, schema_of, upgrade
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
@@ -18,37 +19,34 @@ from fyke.ledgers.sql.cleaning import to_json
 from fyke.model import Event, LaneRow, WorkerRow
 
 LANE_COLUMNS = "lane, hold_until, hold_reason, blocks, robots_text, robots_status, robots_at"
-HOLD = """
-INSERT INTO lane(lane, hold_until, hold_reason, blocks) VALUES (:lane, :until, :reason, :block)
-ON CONFLICT(lane) DO UPDATE SET
-  hold_reason = CASE WHEN :until = 0 OR :until >= hold_until THEN :reason ELSE hold_reason END,
-  hold_until = CASE WHEN :until = 0 THEN 0 ELSE max(hold_until, :until) END,
-  blocks = blocks + :block
-RETURNING blocks
-"""
+HELD = "SELECT hold_until, hold_reason, blocks FROM lane WHERE lane = ? FOR UPDATE"
+NEW_HOLD = "INSERT INTO lane(lane, hold_until, hold_reason, blocks) VALUES (?, ?, ?, ?)"
+HOLD = "UPDATE lane SET hold_until = ?, hold_reason = ?, blocks = ? WHERE lane = ?"
 ROBOTS = """
-INSERT INTO lane(lane, robots_text, robots_status, robots_at) VALUES (:lane, :text, :status, :at)
-ON CONFLICT(lane) DO UPDATE SET robots_text = :text, robots_status = :status, robots_at = :at
+INSERT INTO lane(lane, robots_text, robots_status, robots_at) VALUES (?, ?, ?, ?)
+ON CONFLICT(lane) DO UPDATE SET robots_text = excluded.robots_text, robots_status = excluded.robots_status,
+  robots_at = excluded.robots_at
 """
-BEAT = """
-INSERT INTO worker(worker, host, pid, version, pool, started_at, beat_at, in_hand, done, failed, memory, stage)
-VALUES (:worker, :host, :pid, :version, :pool, :started_at, :beat_at, :in_hand, :done, :failed, :memory, :stage)
-ON CONFLICT(worker) DO UPDATE SET host = :host, pid = :pid, version = :version, pool = :pool,
-  started_at = :started_at, beat_at = :beat_at, in_hand = :in_hand, done = :done, failed = :failed,
-  memory = :memory, stage = :stage
+WORKER_COLUMNS = WorkerRow.__struct_fields__
+BEAT = f"""
+INSERT INTO worker({", ".join(WORKER_COLUMNS)}) VALUES ({", ".join("?" * len(WORKER_COLUMNS))})
+ON CONFLICT(worker) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in WORKER_COLUMNS[1:])}
 """
-WORKERS = """
-SELECT worker, host, pid, version, pool, started_at, beat_at, in_hand, done, failed, memory, stage
-FROM worker WHERE beat_at >= ? ORDER BY worker
-"""
+BLOCKED = "SELECT id, blocks, paused_at FROM source WHERE name = ? FOR UPDATE"
+# Events are read on by number. Whoever writes some holds this row until its commit, so numbers are given in the order
+# of commits, and a late commit is not passed over. It is the last lock but the tally's.
+EVENT_LOCK = "SELECT value FROM meta WHERE name = 'ledger_id' FOR UPDATE"
+EVENT = "INSERT INTO event(kind, message, source, grp, at, data) VALUES (?, ?, ?, ?, ?, ?)"
+WORKERS = f"SELECT {', '.join(WORKER_COLUMNS)} FROM worker WHERE beat_at >= ? ORDER BY worker"
 
 
-def write_events(connection: sqlite3.Connection, events: Sequence[Event], now: int) -> None:
-    """Add events inside a transaction; those without a time happen now."""
-    connection.executemany(
-        "INSERT INTO event(kind, message, source, grp, at, data) VALUES (?, ?, ?, ?, ?, ?)",
-        [(e.kind, plain(e.message), e.source_id, e.group, e.at or now, to_json(e.data)) for e in events],
-    )
+def write_events(connection: Connection, events: Sequence[Event], now: int) -> None:
+    """Add events inside a transaction, as its last writing but the tally; those without a time happen now."""
+    if events:
+        connection.execute(EVENT_LOCK)
+        connection.executemany(
+            EVENT, [(e.kind, plain(e.message), e.source_id, e.group, e.at or now, to_json(e.data)) for e in events]
+        )
 
 
 def plain(text: str) -> str:
@@ -66,8 +64,9 @@ class StateStatements(Statements):
         await self._db.write(upgrade)
 
     async def identity(self) -> tuple[str, int]:
-        def call(connection: sqlite3.Connection) -> tuple[str, int]:
-            meta = dict(connection.execute("SELECT name, value FROM meta WHERE name IN ('ledger_id', 'epoch')"))
+        def call(connection: Connection) -> tuple[str, int]:
+            rows = connection.execute("SELECT name, value FROM meta WHERE name IN ('ledger_id', 'epoch')")
+            meta = dict(rows.fetchall())
             return meta["ledger_id"], int(meta["epoch"])
 
         return await self._read(call)
@@ -81,11 +80,18 @@ class StateStatements(Statements):
         )
 
     async def hold_lane(self, lane: str, until: int, reason: str, *, blocked: bool = False) -> int:
-        values = {"lane": lane, "until": until, "reason": plain(reason), "block": int(blocked)}
+        why, block = plain(reason), int(blocked)
 
-        def call(connection: sqlite3.Connection) -> int:
-            (blocks,) = connection.execute(HOLD, values).fetchone()
-            return int(blocks)
+        def call(connection: Connection) -> int:
+            row = connection.execute(HELD, (lane,)).fetchone()
+            if row is None:
+                connection.execute(NEW_HOLD, (lane, until, why, block))
+                return block
+            held_until, held_reason, blocks = row
+            if until == 0 or until >= held_until:
+                held_until, held_reason = until, why
+            connection.execute(HOLD, (held_until, held_reason, blocks + block, lane))
+            return int(blocks) + block
 
         return await self._write(call)
 
@@ -95,10 +101,10 @@ class StateStatements(Statements):
             lambda c: c.execute("SELECT 1 FROM lane WHERE lane = ? AND blocks > 0", (lane,)).fetchone()
         )
         if blocked:
-            await self._write(lambda c: c.execute("UPDATE lane SET blocks = 0 WHERE lane = ?", (lane,)).rowcount)
+            await self._change("UPDATE lane SET blocks = 0 WHERE lane = ?", (lane,))
 
     async def lane(self, lane: str) -> LaneRow | None:
-        def call(connection: sqlite3.Connection) -> LaneRow | None:
+        def call(connection: Connection) -> LaneRow | None:
             row = connection.execute(f"SELECT {LANE_COLUMNS} FROM lane WHERE lane = ?", (lane,)).fetchone()
             return LaneRow(*row) if row else None
 
@@ -109,25 +115,22 @@ class StateStatements(Statements):
         return row if row is not None and row.robots_at is not None else None
 
     async def put_robots(self, lane: str, status: int, text: str) -> None:
-        values = {"lane": lane, "status": status, "text": plain(text), "at": self._clock.now()}
-        await self._write(lambda c: c.execute(ROBOTS, values).rowcount)
+        await self._change(ROBOTS, (lane, plain(text), status, self._clock.now()))
 
     async def source_blocked(self, source_id: str, limit: int) -> bool:
         now = self._clock.now()
 
-        def call(connection: sqlite3.Connection) -> bool:
-            row = connection.execute(
-                "UPDATE source SET blocks = blocks + 1 WHERE name = ? RETURNING blocks, paused_at", (source_id,)
-            ).fetchone()
+        def call(connection: Connection) -> bool:
+            row = connection.execute(BLOCKED, (source_id,)).fetchone()
             if row is None:
                 raise UsageError(f"no source '{source_id}' in the ledger")
-            blocks, paused_at = row
+            id, blocks, paused_at = row
+            blocks += 1
+            connection.execute("UPDATE source SET blocks = ? WHERE id = ?", (blocks, id))
             if blocks < limit or paused_at is not None:
                 return False
             reason = f"blocked {blocks} times in a row"
-            connection.execute(
-                "UPDATE source SET paused_at = ?, paused_reason = ? WHERE name = ?", (now, reason, source_id)
-            )
+            connection.execute("UPDATE source SET paused_at = ?, paused_reason = ? WHERE id = ?", (now, reason, id))
             message = f"source '{source_id}' is paused: the site blocked it {blocks} times in a row"
             event = Event("blocked", message, source_id, f"blocked:{source_id}", now, {"blocks": blocks})
             write_events(connection, [event], now)
@@ -140,7 +143,7 @@ class StateStatements(Statements):
         await self._write(lambda c: write_events(c, found, now))
 
     async def events(self, after: int = 0, limit: int = 100) -> list[Event]:
-        def call(connection: sqlite3.Connection) -> list[Event]:
+        def call(connection: Connection) -> list[Event]:
             rows = connection.execute(
                 "SELECT kind, message, source, grp, at, data, id FROM event WHERE id > ? ORDER BY id LIMIT ?",
                 (after, limit),
@@ -152,27 +155,31 @@ class StateStatements(Statements):
     async def cursor(self, name: str, value: int | None = None) -> int:
         key = f"cursor:{name}"
 
-        def read(connection: sqlite3.Connection) -> int:
+        def read(connection: Connection) -> int:
             row = connection.execute("SELECT value FROM meta WHERE name = ?", (key,)).fetchone()
             return int(row[0]) if row else 0
 
         if value is None:
             return await self._read(read)
         statement = "INSERT INTO meta(name, value) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value"
-        await self._write(lambda c: c.execute(statement, (key, str(value))).rowcount)
+        await self._change(statement, (key, str(value)))
         return value
 
     async def beat(self, worker: WorkerRow) -> None:
-        values = msgspec.structs.asdict(worker) | {"stage": to_json(worker.stage)}
-        await self._write(lambda c: c.execute(BEAT, values).rowcount)
+        await self._change(BEAT, msgspec.structs.astuple(msgspec.structs.replace(worker, stage=to_json(worker.stage))))
 
     async def workers(self, *, since: int) -> list[WorkerRow]:
-        def call(connection: sqlite3.Connection) -> list[WorkerRow]:
-            names = WorkerRow.__struct_fields__
-            rows = (dict(zip(names, row, strict=True)) for row in connection.execute(WORKERS, (since,)))
+        def call(connection: Connection) -> list[WorkerRow]:
+            rows = (dict(zip(WORKER_COLUMNS, row, strict=True)) for row in connection.execute(WORKERS, (since,)))
             return [WorkerRow(**row | {"stage": msgspec.json.decode(row["stage"])}) for row in rows]
 
         return await self._read(call)
 
     async def close(self) -> None:
         await self._db.close()
+
+    async def _change(self, statement: str, values: tuple[Any, ...]) -> None:
+        def call(connection: Connection) -> None:
+            connection.execute(statement, values)
+
+        await self._write(call)
