@@ -103,6 +103,7 @@ async def run_workers(settings: Settings, child: ChildCommand, progress: Progres
     async with open_stores(settings, wait=True) as stores:
         supervisor = make_supervisor(stores, child)
         supervisor.add(watching(make_watch(stores, tell=False), supervisor.restart_all))
+        supervisor.add([beating(stores, "supervisor")])
         if progress is not None:
             supervisor.add([showing(stores, progress)])
         with stopping(supervisor.stop):

@@ -34,16 +34,23 @@ class Services:
         self._stop.set()
 
     async def run(self) -> None:
+        """Raises LedgerClosed where nothing that is done here is of use any more."""
         loops = [
             asyncio.create_task(every(name, call, wait, clock=self._clock, random=self._random, stop=self._stop))
             for name, call, wait in self._rounds
         ]
-        await self._stop.wait()
-        _, late = await asyncio.wait(loops, timeout=END_S)
-        for loop in late:
-            # It waits for a server that does not answer; whatever it was doing is safe to repeat.
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            ended, _ = await asyncio.wait([stopping, *loops], return_when=asyncio.FIRST_COMPLETED)
+            self._stop.set()
+            # What waits for a server that does not answer is left: it is safe to repeat.
+            await asyncio.wait(loops, timeout=END_S)
+        finally:
+            for task in (stopping, *loops):
+                task.cancel()
+            await asyncio.gather(stopping, *loops, return_exceptions=True)
+        for task in ended:
+            task.result()
 
 
 def led(lead: Lead | None, rounds: Sequence[Round]) -> list[Round]:

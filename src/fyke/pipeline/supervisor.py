@@ -58,8 +58,11 @@ class Supervisor:
         return sum(child.restarts for child in self._children)
 
     async def run(self) -> None:
+        """Raises LedgerClosed, after the children have ended, where their work is of no use any more."""
         services = Services(self._rounds, self._clock, self._random)
         serving = asyncio.create_task(services.run())
+        # Whatever ends the services ends the children, too.
+        serving.add_done_callback(lambda _: self._stop.set())
         running = [asyncio.create_task(child.run()) for child in self._children]
         await self._stop.wait()
         services.stop()
