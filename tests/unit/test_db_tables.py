@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import create_engine
 
 from fyke.db.migrate import newest_schema, schema_of, upgrade
+from fyke.db.names import CORE_NAMES
 from fyke.db.sqlite import SqliteDatabase, open_connection
 from fyke.db.tables import METADATA
-from fyke.db.typed import CORE_NAMES
 from fyke.errors import UsageError
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+
 from msgspec import Struct
 
 from fyke.db.tokens import Token, closing, find, is_name, is_param, join, matches, params, read, split
@@ -332,7 +333,7 @@ def _mysql_words(tokens: list[Token]) -> Iterator[Token]:
             yield Token(f"`{text}`", space)
         elif text[0] == '"':
             yield Token("`" + text[1:-1].replace('""', '"').replace("`", "``") + "`", space)
-        elif text.upper() == "LENGTH":
+        elif text.upper() == "LENGTH" and matches(tokens, at + 1, "("):
             yield Token("char_length", space)
         elif text == "/":
             yield Token("DIV", True)

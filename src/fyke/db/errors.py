@@ -1,4 +1,4 @@
-"""Drivers' errors, mapped by code, not by class, onto the three kinds that callers tell apart."""
+"""Drivers' errors, mapped by code, not by class, onto the three kinds that callers tell apart: here SQLite's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from fyke.db.connection import RepeatTransaction
+from fyke.db.server_errors import Kind, kind_of
 from fyke.errors import FykeError, TransientError, UsageError
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -36,7 +37,12 @@ def _code(error: BaseException) -> int | None:
 
 def is_busy(error: BaseException) -> bool:
     """Whether repeating the whole transaction soon may succeed."""
-    return _code(error) in _BUSY or isinstance(error, RepeatTransaction)
+    return _code(error) in _BUSY or isinstance(error, RepeatTransaction) or kind_of(error) is Kind.AGAIN
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the server or the connection to it is gone, so that another connection is needed."""
+    return kind_of(error) is Kind.LOST
 
 
 def translate(error: BaseException, path: Path | None = None) -> BaseException:
@@ -63,4 +69,6 @@ def translate(error: BaseException, path: Path | None = None) -> BaseException:
 
 def is_row_error(error: BaseException) -> bool:
     """Whether the database refused what is in a row, so that repeating brings nothing and its neighbours may pass."""
-    return isinstance(error, OverflowError | UnicodeEncodeError | ValueError) or _code(error) in _ROW
+    if isinstance(error, OverflowError | UnicodeEncodeError | ValueError) or _code(error) in _ROW:
+        return True
+    return kind_of(error) is Kind.ROW

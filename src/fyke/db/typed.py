@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from fyke.db.names import CORE_NAMES
 from fyke.errors import UsageError
 from fyke.model import Column, ColumnType, Fields
 
@@ -23,19 +24,6 @@ NAME = re.compile(r"[a-z_][a-z0-9_]*")
 NAME_BYTES = 63
 OWN_COLUMNS = ("_item_id", "_scope", "_key", "_url", "_version", "_first_at", "_updated_at")
 OWN_TYPES = ("INTEGER PRIMARY KEY", *["TEXT NOT NULL"] * 3, *["INTEGER NOT NULL"] * 3)
-# Tables and indexes of the core; one name space in SQLite. A test holds them to a new ledger.
-CORE_NAMES = frozenset(
-    {
-        *("accepted_refusal", "alembic_version", "dead", "event", "fill", "fill_mark", "hole", "item", "lane"),
-        *("listing", "meta", "page", "pass", "refused", "run", "shown_before", "sighting", "source", "stretch"),
-        *("tally", "task", "task_lane", "task_meta", "task_permit", "task_place", "typed_table", "version", "visit"),
-        "worker",
-        *("dead_item", "dead_open", "hole_open", "item_dead", "item_ignored", "item_open", "item_pending"),
-        *("pass_running", "refused_page", "run_one", "run_running", "shown_before_item", "sighting_loose"),
-        *("source_scope", "stretch_listing", "task_delayed", "task_key", "task_lane_render", "task_lane_text"),
-        *("task_leased", "task_place_end", "task_ready", "visit_item"),
-    }
-)
 SQL_TYPES: Mapping[ColumnType, str] = {
     ColumnType.TEXT: "TEXT",
     ColumnType.INTEGER: "INTEGER",

@@ -1,0 +1,99 @@
+"""Moving all rows of a ledger from one database to another, whatever kind each is; plain functions of a connection.
+
+Rows keep their ids. Each page is read, written, read back and compared, so that what arrives is what was there (P2).
+Tables of the frontier are not moved: it is filled again from the ledger. Nor are workers: their processes have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from fyke.db.connection import Connection
+from fyke.db.tables import METADATA
+from fyke.db.typed import OWN_COLUMNS, TypedTable, decode_table, quoted
+
+LEFT = frozenset({"meta", "typed_table", "worker"})
+# What `meta` says about the ledger itself; the rest (cursors) is moved.
+OWN_META = ("schema", "ledger_id", "epoch", "moved_to", "moved", "filled_from", "filled_id")
+ROWS_FIRST, ROWS_MOST = 64, 2_000
+BYTES_FEW, BYTES_MANY = 500_000, 4_000_000
+
+
+class Part(Struct, frozen=True):
+    """A table as it is moved: in order of its key, in pages."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    typed: TypedTable | None = None
+
+    @property
+    def insert(self) -> str:
+        return (
+            f"INSERT INTO {quoted(self.name)}({', '.join(map(quoted, self.columns))})"
+            f" VALUES ({', '.join('?' * len(self.columns))})"
+        )
+
+    def after(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Where the page after this row begins."""
+        return tuple(row[self.columns.index(name)] for name in self.key)
+
+
+class Sizes:
+    """How many rows to read at once, so that neither short rows cost many rounds nor long ones much memory."""
+
+    def __init__(self) -> None:
+        self.rows = ROWS_FIRST
+
+    def saw(self, rows: Sequence[Sequence[Any]]) -> None:
+        size = sum(len(value) for row in rows for value in row if isinstance(value, str | bytes))
+        if size > BYTES_MANY:
+            self.rows = max(1, self.rows // 4)
+        elif size < BYTES_FEW and len(rows) == self.rows:
+            self.rows = min(ROWS_MOST, self.rows * 2)
+
+
+def core_parts() -> list[Part]:
+    """The core tables, in order of their names."""
+    return [
+        Part(table.name, tuple(column.name for column in table.columns), tuple(c.name for c in table.primary_key))
+        for table in sorted(METADATA.tables.values(), key=lambda table: table.name)
+        if table.name not in LEFT
+    ]
+
+
+def typed_parts(connection: Connection) -> list[Part]:
+    """The typed tables of this ledger, from its registry."""
+    rows = connection.execute("SELECT name, columns FROM typed_table ORDER BY name").fetchall()
+    return [typed_part(decode_table(name, columns)) for name, columns in rows]
+
+
+def typed_part(table: TypedTable) -> Part:
+    return Part(table.name, (*OWN_COLUMNS, *(name for name, _ in table.columns)), ("_item_id",), table)
+
+
+def count(connection: Connection, part: Part) -> int:
+    (found,) = connection.execute(f"SELECT count(*) FROM {quoted(part.name)}").fetchone()
+    return int(found)
+
+
+def read_page(connection: Connection, part: Part, after: tuple[Any, ...] | None, limit: int) -> list[Any]:
+    """Rows behind `after`, in order of the key."""
+    names, keys = ", ".join(map(quoted, part.columns)), [quoted(name) for name in part.key]
+    statement, values = f"SELECT {names} FROM {quoted(part.name)}", ()
+    if after is not None:
+        condition, values = _behind(connection, keys, after)
+        statement += f" WHERE {condition}"
+    return connection.execute(f"{statement} ORDER BY {', '.join(keys)} LIMIT ?", (*values, limit)).fetchall()
+
+
+def _behind(connection: Connection, keys: list[str], after: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    if connection.dialect != "mysql" or len(keys) == 1:
+        return f"({', '.join(keys)}) > ({', '.join('?' * len(keys))})", after
+    # MariaDB finds no place in an index by a comparison of rows; by this it does.
+    parts = [" AND ".join([*(f"{key} = ?" for key in keys[:at]), f"{keys[at]} > ?"]) for at in range(len(keys))]
+    values = tuple(value for at in range(len(keys)) for value in after[: at + 1])
+    return f"({' OR '.join(f'({part})' for part in parts)})", values

@@ -1,0 +1,315 @@
+"""PostgreSQL through asyncpg: statements prepared once, many rows as arrays, LISTEN and NOTIFY for waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from fyke.db.address import Address
+from fyke.db.connection import Dialect, RepeatTransaction, Values
+from fyke.db.dialect import LIST, Batch, Text, batch_for_postgres, for_postgres
+from fyke.db.errors import is_lost
+from fyke.errors import UsageError
+
+try:
+    import asyncpg
+
+    from fyke.db.bridge import ask
+    from fyke.db.server import (
+        COMMAND_S,
+        CONNECT_S,
+        CONNECTIONS,
+        IDLE_S,
+        LOCK_S,
+        LOOK_S,
+        READ_S,
+        ServerDatabase,
+    )
+except ImportError as error:
+    raise UsageError(f"PostgreSQL needs {error.name}", hint="pip install 'fyke[postgres]'") from error
+
+CHANNEL = "fyke"
+STATEMENTS = 1_024
+ROWS_AT_ONCE = 5_000
+BLOCK = 64
+SESSION = f"""
+SET timezone = 'UTC'; SET statement_timeout = '{COMMAND_S:.0f}s'; SET lock_timeout = '{LOCK_S}s';
+SET idle_in_transaction_session_timeout = '{IDLE_S}s'; SET default_transaction_isolation = 'read committed';
+SET jit = off; SET tcp_user_timeout = '{IDLE_S}s'
+"""
+BEGIN = "BEGIN"
+BEGIN_LOOSE = "BEGIN; SET LOCAL synchronous_commit = off"
+BEGIN_READ = (
+    f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{READ_S:.0f}s';"
+    " SET LOCAL idle_in_transaction_session_timeout = 0"
+)
+NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+SEQUENCE = """
+SELECT pg_get_serial_sequence(quote_ident($1), attname) FROM pg_attribute
+WHERE attrelid = quote_ident($1)::regclass AND attnum > 0 AND NOT attisdropped
+  AND pg_get_serial_sequence(quote_ident($1), attname) IS NOT NULL
+"""
+# Our numbers are 64 bits wide, but beside a literal PostgreSQL takes a parameter for 32 bits.
+WIDENED = {"int2": "int8", "int4": "int8", "int2[]": "int8[]", "int4[]": "int8[]"}
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|\$(\d+)")
+
+
+class Statement(Struct, frozen=True):
+    """A text that PostgreSQL has seen once: parameters typed, numeric columns known."""
+
+    sql: str
+    text: Text
+    types: tuple[str, ...]
+    numerics: tuple[int, ...]
+
+
+class Rows:
+    """All rows of an answer, as tuples."""
+
+    __slots__ = ("_next", "_rows")
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        self._rows, self._next = rows, iter(rows)
+
+    def fetchone(self) -> Any:
+        return next(self._next, None)
+
+    def fetchall(self) -> list[Any]:
+        return list(self._next)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._next
+
+
+class PostgresConnection:
+    """`db.connection.Connection`: lives as long as its transaction."""
+
+    dialect: Dialect = "postgres"
+    waited = 0.0
+    notified = False
+
+    def __init__(self, database: PostgresDatabase, raw: Any, timeout: float) -> None:
+        self._database, self._raw, self._timeout, self._depth = database, raw, timeout, 0
+
+    def execute(self, sql: str, values: Values = (), /) -> Rows:
+        statement = self._database.known.get(sql) or self._learn(sql)
+        return Rows(self._fetch(statement, _bound(statement.text, values)))
+
+    def _fetch(self, statement: Statement, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        found = ask(self._raw.fetch(statement.sql, *values, timeout=self._timeout))
+        rows = [tuple(row) for row in found]
+        if not statement.numerics:
+            return rows
+        numerics = set(statement.numerics)
+        return [tuple(_whole(value) if at in numerics else value for at, value in enumerate(row)) for row in rows]
+
+    def _learn(self, sql: str, text: Text | None = None) -> Statement:
+        text = text or for_postgres(sql)
+        prepared = ask(self._raw.prepare(text.sql))
+        types = [parameter.name for parameter in prepared.get_parameters()]
+        wide = {str(n + 1): WIDENED[name] for n, name in enumerate(types) if name in WIDENED}
+
+        def widen(found: re.Match[str]) -> str:
+            return f"{found[0]}::{wide[found[1]]}" if found[1] in wide else found[0]
+
+        numerics = [at for at, column in enumerate(prepared.get_attributes()) if column.type.name == "numeric"]
+        final = _PARAMETER.sub(widen, text.sql) if wide else text.sql
+        statement = Statement(final, text, tuple(WIDENED.get(name, name) for name in types), tuple(numerics))
+        self._database.known[sql] = statement
+        return statement
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> None:
+        found = rows if isinstance(rows, list) else list(rows)
+        if len(found) < 2:
+            for row in found:
+                self.execute(sql, row)
+            return
+        known = self._database.batches.get(sql)
+        if known is None:
+            batch = batch_for_postgres(sql)
+            types = (self._database.known.get(sql) or self._learn(sql)).types
+            arrays = ", ".join(f"${n + 1}::{name}[]" for n, name in enumerate(types))
+            known = self._database.batches[sql] = (batch.sql.replace(LIST, arrays), batch)
+        text, batch = known
+        for wave in _waves(found, batch):
+            for start in range(0, len(wave), ROWS_AT_ONCE):
+                # Unequal rows would be filled up with NULL.
+                columns = list(zip(*wave[start : start + ROWS_AT_ONCE], strict=True))
+                ask(self._raw.fetch(text, *columns, timeout=self._timeout))
+
+    def insert(self, sql: str, values: Values = (), /) -> int:
+        key = f"{sql} RETURNING id"
+        statement = self._database.known.get(key)
+        if statement is None:
+            text = for_postgres(sql)
+            statement = self._learn(key, Text(f"{text.sql} RETURNING id", text.keys, text.lists, text.plain))
+        ((found,),) = self._fetch(statement, _bound(statement.text, values))
+        return int(found)
+
+    def new_ids(self, table: str, count: int, /) -> list[int]:
+        # What a sequence has given stays given, whatever becomes of the transaction.
+        block = self._database.blocks.setdefault(table, [])
+        while len(block) < count:
+            asked = max(count - len(block), BLOCK)
+            sequence = self._sequence(table)
+            block += [
+                id for (id,) in self.execute(f"SELECT nextval('{sequence}') FROM generate_series(1, ?)", (asked,))
+            ]
+        found, block[:count] = sorted(block[:count]), []
+        return found
+
+    def _sequence(self, table: str) -> str:
+        known = self._database.sequences.get(table)
+        if known is None:
+            rows = ask(self._raw.fetch(SEQUENCE, table))
+            if not rows:
+                raise ValueError(f"table {table} has no sequence")
+            known = self._database.sequences[table] = rows[0][0].replace("'", "''")
+        return known
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        self._depth += 1
+        name = f"part{self._depth}"
+        ask(self._raw.execute(f"SAVEPOINT {name}"))
+        try:
+            yield
+        except Exception as error:
+            if not is_lost(error) and not self._raw.is_closed():
+                ask(self._raw.execute(f"ROLLBACK TO {name}; RELEASE {name}"))
+            raise
+        else:
+            ask(self._raw.execute(f"RELEASE {name}"))
+        finally:
+            self._depth -= 1
+
+    def repeat(self, why: str) -> NoReturn:
+        raise RepeatTransaction(why)
+
+    def notify(self) -> None:
+        self.notified = True
+
+
+class PostgresDatabase(ServerDatabase):
+    """Use from one event loop; close it at the end."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(self, address: Address, *, connections: int = CONNECTIONS) -> None:
+        super().__init__(address, connections=connections)
+        self.known: dict[str, Statement] = {}
+        self.batches: dict[str, tuple[str, Batch]] = {}
+        self.sequences: dict[str, str] = {}
+        self._listener: Any = None
+        self._tried = 0.0
+
+    async def _connect(self) -> Any:
+        address = self.address
+        raw = await asyncpg.connect(
+            host=address.host,
+            port=address.port,
+            user=address.user or None,
+            password=address.password or None,
+            database=address.database,
+            ssl=address.options.get("sslmode"),
+            timeout=CONNECT_S,
+            command_timeout=COMMAND_S,
+            statement_cache_size=STATEMENTS,
+            max_cached_statement_lifetime=0,
+            server_settings={"application_name": "fyke"},
+        )
+        try:
+            await raw.execute(SESSION)
+            encoding = raw.get_settings().server_encoding
+        except BaseException:
+            raw.terminate()
+            raise
+        if encoding != "UTF8":
+            raw.terminate()
+            raise UsageError(
+                f"{address} keeps text as {encoding}, which has no place for most of what sites say",
+                hint="make a database with ENCODING 'UTF8' and name that one",
+            )
+        return raw
+
+    def _terminate(self, raw: Any) -> None:
+        raw.terminate()
+
+    def _is_open(self, raw: Any) -> bool:
+        return not raw.is_closed()
+
+    def _connection(self, raw: Any, *, read: bool) -> PostgresConnection:
+        return PostgresConnection(self, raw, READ_S if read else COMMAND_S)
+
+    async def _begin(self, raw: Any, *, read: bool, durable: bool) -> None:
+        await raw.execute(BEGIN_READ if read else BEGIN if durable else BEGIN_LOOSE)
+
+    async def _commit(self, raw: Any, *, notify: bool) -> None:
+        if await raw.execute(f"NOTIFY {CHANNEL}; COMMIT" if notify else "COMMIT") != "COMMIT":
+            raise RuntimeError("a call has gone on after a refused statement: PostgreSQL takes back all that it did")
+
+    async def _rollback(self, raw: Any) -> None:
+        await raw.execute("ROLLBACK")
+
+    async def _server_ms(self, raw: Any) -> int:
+        return int(await raw.fetchval(NOW))
+
+    async def _listening(self) -> bool:
+        if self._listener is not None and not self._listener.is_closed():
+            return True
+        if time.monotonic() - self._tried < LOOK_S:
+            return False
+        self._tried = time.monotonic()
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            self._listener = await self._connect()
+            await self._listener.add_listener(CHANNEL, lambda *_: self.changed())
+            self._listener.add_termination_listener(lambda _: self._changed.set())
+            # What came before was not heard.
+            self.changed()
+            return True
+        return False
+
+    async def close(self) -> None:
+        await super().close()
+        if self._listener is not None:
+            self._listener.terminate()
+
+
+def _bound(text: Text, values: Values) -> Sequence[Any]:
+    asked: Any = values
+    if text.plain:
+        return asked  # type: ignore[no-any-return]
+    found: list[Any] = [asked[key] for key in text.keys]
+    for place in text.lists:
+        found[place] = found[place].values
+    return found
+
+
+def _whole(value: Any) -> Any:
+    """A sum as a whole number; what has decimals as it is."""
+    return int(value) if isinstance(value, Decimal) and value.as_tuple().exponent == 0 else value
+
+
+def _waves(rows: list[Sequence[Any]], batch: Batch) -> list[list[Sequence[Any]]]:
+    """Rows in such order that one statement never meets a key twice; SQLite would take them one after the other."""
+    if not batch.unique:
+        return [rows]
+    key = itemgetter(*batch.unique)
+    if len({key(row) for row in rows}) == len(rows):
+        return [rows]
+    waves: list[list[Sequence[Any]]] = []
+    met: dict[Any, int] = {}
+    for row in rows:
+        wave = met[key(row)] = met.get(key(row), -1) + 1
+        if wave == len(waves):
+            waves.append([])
+        waves[wave].append(row)
+    return waves
