@@ -97,3 +97,70 @@ def _behind(connection: Connection, keys: list[str], after: tuple[Any, ...]) -> 
     parts = [" AND ".join([*(f"{key} = ?" for key in keys[:at]), f"{keys[at]} > ?"]) for at in range(len(keys))]
     values = tuple(value for at in range(len(keys)) for value in after[: at + 1])
     return f"({' OR '.join(f'({part})' for part in parts)})", values
+
+
+def filled(part: Part, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    """Rows as the other database is given them."""
+    return rows
+
+
+# --- What `meta` says while a ledger is moved ---
+
+
+class State(Struct, frozen=True):
+    """What `meta` says of the ledger. `moved_to` and `filled_from` are addresses for people."""
+
+    ledger_id: str = ""
+    epoch: int = 0
+    moved_to: str = ""
+    moved: bool = False
+    filled_from: str = ""
+    filled_id: str = ""
+
+
+def read_state(connection: Connection) -> State:
+    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    return State(
+        ledger_id=meta.get("ledger_id", ""),
+        epoch=int(meta.get("epoch", 0)),
+        moved_to=meta.get("moved_to", ""),
+        moved="moved" in meta,
+        filled_from=meta.get("filled_from", ""),
+        filled_id=meta.get("filled_id", ""),
+    )
+
+
+def write_state(connection: Connection, values: dict[str, str | None]) -> None:
+    """Set these names of `meta`; None takes one away."""
+    connection.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in sorted(values)])
+    rows = [(name, value) for name, value in sorted(values.items()) if value is not None]
+    connection.executemany("INSERT INTO meta(name, value) VALUES (?, ?)", rows)
+
+
+def close_ledger(connection: Connection, values: dict[str, str | None]) -> None:
+    """Set what closes the ledger, once no transaction is left that has found it open.
+
+    Each transaction on a ledger reads `meta` first, so that whoever has locked it alone has outlasted them all.
+    """
+    if connection.dialect == "postgres":
+        connection.execute("LOCK TABLE meta IN ACCESS EXCLUSIVE MODE")
+    if connection.dialect != "mysql":
+        write_state(connection, values)
+        return
+    # This ends the transaction that it is in, and begins none; what follows is committed by the last statement.
+    connection.execute("LOCK TABLES meta WRITE")
+    try:
+        write_state(connection, values)
+    finally:
+        connection.execute("UNLOCK TABLES")
+
+
+def cursors(connection: Connection) -> list[tuple[str, str]]:
+    rows = connection.execute("SELECT name, value FROM meta ORDER BY name")
+    return [(name, value) for name, value in rows if name not in OWN_META]
+
+
+def in_use(connection: Connection) -> str:
+    """The first table that has rows, or "" where the ledger is new."""
+    names = [*(part.name for part in core_parts()), "typed_table"]
+    return next((name for name in names if connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 1").fetchone()), "")

@@ -95,6 +95,10 @@ class ServerDatabase(ABC):
     async def read(self, call: Callable[[Any], T]) -> T:
         return await self._repeated(call, read=True, durable=False)
 
+    async def read_long(self, call: Callable[[Any], T]) -> T:
+        # One of several connections: the others' reads go on.
+        return await self.read(call)
+
     async def _repeated(self, call: Callable[[Any], T], *, read: bool, durable: bool) -> T:
         asked, lost = time.monotonic(), 0
         for attempt in range(1, REPEATS + 1):
