@@ -13,8 +13,8 @@ from random import Random
 from msgspec import Struct
 
 from fyke import __version__
-from fyke.app.run import crew, make_alerter, make_shelf, not_hanging, stopping, tell_the_rest
-from fyke.app.sources import configure_lanes
+from fyke.app.run import crew, make_alerter, make_refill, make_shelf, not_hanging, stopping, tell_the_rest
+from fyke.app.sources import configure_lanes, restore_lanes
 from fyke.app.stores import Stores, open_stores
 from fyke.app.waiting import Patience
 from fyke.model import WorkerRow
@@ -32,6 +32,7 @@ from fyke.pipeline.services import (
     led,
     planning,
     reconciling,
+    refilling,
     watching,
 )
 from fyke.pipeline.stages import Stages
@@ -187,12 +188,14 @@ def plans(stores: Stores, lead: Lead | None, stages: Stages) -> list[Round]:
 
 def keeps(stores: Stores) -> list[Round]:
     settings = stores.settings
-    return keeping(Reaper(stores.ledger, stores.frontier), min(settings.reap.every, settings.lease) / 1000)
+    rounds = keeping(Reaper(stores.ledger, stores.frontier), min(settings.reap.every, settings.lease) / 1000)
+    return [*rounds, *refilling(make_refill(stores))]
 
 
 def reconciles(stores: Stores) -> list[Round]:
     settings = stores.settings.reconcile
-    return reconciling(Reconciler(stores.ledger, stores.frontier, grace_ms=settings.grace), settings.every / 1000)
+    reconciler = Reconciler(stores.ledger, stores.frontier, settings.grace, lambda: restore_lanes(stores))
+    return reconciling(reconciler, settings.every / 1000)
 
 
 def beating(stores: Stores, role: str, stages: Stages | None = None) -> Round:

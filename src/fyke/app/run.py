@@ -19,13 +19,14 @@ from msgspec import Struct
 
 from fyke import __version__
 from fyke.alerts import Alerter, AlertFailed
-from fyke.app.sources import configure_lanes, pick
+from fyke.app.sources import configure_lanes, pick, restore_lanes
 from fyke.app.stores import Stores
 from fyke.errors import TransientError
 from fyke.model import SourceCounts
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.pace import Pace
+from fyke.pipeline.refill import Refill
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
@@ -87,6 +88,7 @@ async def crew(stores: Stores, *, restarts: int = 0) -> AsyncIterator[Crew]:
             random,
             settings.limits,
             stages,
+            make_refill(stores),
         )
         scheduler = Scheduler(stores.ledger, stores.frontier, shelf, stages)
         yield Crew(stores, shelf, scheduler, stages, worker)
@@ -115,6 +117,11 @@ async def _turn_the_loop() -> None:
     while True:
         faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True, file=sys.__stderr__)
         await asyncio.sleep(HANGS_AFTER_S / 8)
+
+
+def make_refill(stores: Stores) -> Refill:
+    """What fills the frontier again when it has lost its content."""
+    return Refill(stores.ledger, stores.frontier, lambda: restore_lanes(stores))
 
 
 def make_shelf(stores: Stores) -> SourceShelf:

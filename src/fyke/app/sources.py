@@ -61,6 +61,15 @@ async def configure_lanes(stores: Stores) -> None:
     await stores.frontier.configure(list(merged.values()))
 
 
+async def restore_lanes(stores: Stores) -> None:
+    """For a frontier that lost its content: the policies of all lanes, and the holds that the ledger remembers."""
+    await configure_lanes(stores)
+    now = await stores.ledger.now()
+    for row in await stores.ledger.lanes():
+        if row.hold_until > now:
+            await stores.frontier.hold(row.lane, row.hold_until, row.hold_reason)
+
+
 def pick(rows: Sequence[SourceRow], ids: Sequence[str]) -> list[str]:
     """The ids asked for, or all active sources.
 

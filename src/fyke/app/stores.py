@@ -17,7 +17,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from fyke.app.waiting import Patience
+from fyke.db.connection import Database
 from fyke.errors import TransientError, UsageError
+from fyke.pipeline.refill import Refill
 from fyke.ports import Clock, Frontier, Ledger, Lock
 from fyke.settings import Settings, masked
 
@@ -55,6 +57,8 @@ class Stores(Struct, frozen=True):
 async def open_stores(settings: Settings, *, create: bool = True, wait: bool = False) -> AsyncIterator[Stores]:
     """Open ledger and frontier, upgrade their tables, and empty a frontier that belongs to another ledger or epoch.
 
+    What fills such a frontier is the first reconciler or worker that sees it; `fyke audit` tells what is missing.
+
     `create` False: a ledger that is not there yet is an error, so that looking at the wrong folder shows. `wait`:
     servers that are not there yet are waited for, `servers.wait` long.
 
@@ -71,8 +75,16 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
         ledger = await patience.reach(masked(settings.ledger), lambda: _ledger(database, clock, stack))
         where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
         frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
-        await patience.reach(where, lambda: _belong(ledger, frontier))
+        await patience.reach(where, Refill(ledger, frontier).mark)
         yield Stores(settings, clock, ledger, frontier, _lock(database, clock))
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The ledger's database without a ledger: for what looks at its tables from outside, as `fyke lab chaos` does."""
+    async with AsyncExitStack() as stack:
+        database, _ = await _database(settings, stack)
+        yield database
 
 
 def back_end(module: str, extra: str) -> Any:
@@ -112,11 +124,20 @@ async def _database(settings: Settings, stack: AsyncExitStack) -> tuple[Any, Clo
         stack.push_async_callback(file.close)
         return file, clock
     if settings.ledger_kind == "postgres":
-        database = await back_end("fyke.db.postgres", "postgres").PostgresDatabase.open(settings.ledger)
+        make = back_end("fyke.db.postgres", "postgres").PostgresDatabase
     else:
-        database = await back_end("fyke.db.mysql", "mysql").MysqlDatabase.open(settings.ledger)
+        make = back_end("fyke.db.mysql", "mysql").MysqlDatabase
+    from fyke.db.address import parse_address
+    from fyke.db.server import ServerClock
+
+    database = make(parse_address(settings.ledger))
+    try:
+        await database.open()
+    except BaseException:
+        await database.close()
+        raise
     stack.push_async_callback(database.close)
-    return database, import_module("fyke.db.clock").ServerClock(database, clock)
+    return database, ServerClock(database, clock)
 
 
 async def _ledger(database: Any, clock: Clock, stack: AsyncExitStack) -> Ledger:
@@ -151,10 +172,6 @@ def _lock(database: Any, clock: Clock) -> Lock:
     from fyke.frontiers.sql_lock import SqlLock
 
     return SqlLock(database, clock)
-
-
-async def _belong(ledger: Ledger, frontier: Frontier) -> None:
-    await frontier.rebuild(*await ledger.identity())
 
 
 def _check_place(path: Path, *, create: bool) -> None:

@@ -10,12 +10,11 @@ import logging
 
 from msgspec import Struct
 
-from fyke.model import Task
+from fyke.pipeline.refill import BATCH, Prepare, Refill, offer_missing
 from fyke.ports import Frontier, Ledger
 
 log = logging.getLogger("fyke.reconciler")
 
-BATCH = 1_000
 GRACE_MS = 60_000
 
 
@@ -25,10 +24,13 @@ class Reconciled(Struct, frozen=True):
 
 
 class Reconciler:
-    """One sweep at a time. `grace_ms`: younger work is still on its way and left alone."""
+    """One sweep at a time. `grace_ms`: younger work is still on its way and left alone; `prepare` as in `Refill`."""
 
-    def __init__(self, ledger: Ledger, frontier: Frontier, grace_ms: int = GRACE_MS) -> None:
+    def __init__(
+        self, ledger: Ledger, frontier: Frontier, grace_ms: int = GRACE_MS, prepare: Prepare | None = None
+    ) -> None:
         self._ledger, self._frontier, self._grace = ledger, frontier, grace_ms
+        self._refill = Refill(ledger, frontier, prepare)
 
     async def run_once(self) -> Reconciled:
         """Offer what is missing and drop what is not wanted; safe beside any offer.
@@ -36,28 +38,17 @@ class Reconciler:
         Raises:
             TransientError
         """
-        emptied = await self._frontier.rebuild(*await self._ledger.identity())
-        offered = await self._offer_missing(0 if emptied else self._grace)
-        dropped = 0 if emptied else await self._drop_unwanted()
+        filled = await self._refill.finish()
+        if filled is not None:
+            return Reconciled(filled, 0)
+        offered = await self._offer_missing(self._grace)
+        dropped = await self._drop_unwanted()
         if offered or dropped:
             log.info("reconciled: %d offered, %d dropped", offered, dropped)
         return Reconciled(offered, dropped)
 
     async def _offer_missing(self, grace: int) -> int:
-        total, after = 0, None
-        while True:
-            tasks = await self._ledger.due(after=after, limit=BATCH, older_than_ms=grace)
-            if not tasks:
-                return total
-            after = (tasks[-1].kind.value, tasks[-1].ref)
-            live = await self._frontier.known([task.key for task in tasks])
-            missing: list[Task] = [
-                task
-                for task, generation in zip(tasks, live, strict=True)
-                if generation is None or generation < task.generation
-            ]
-            if missing:
-                total += await self._frontier.offer(missing)
+        return await offer_missing(self._ledger, self._frontier, grace)
 
     async def _drop_unwanted(self) -> int:
         total, after = 0, ""

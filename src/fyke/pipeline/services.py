@@ -12,6 +12,7 @@ from fyke.pipeline.lead import Lead
 from fyke.pipeline.loops import every
 from fyke.pipeline.reaper import Reaper
 from fyke.pipeline.reconciler import Reconciler
+from fyke.pipeline.refill import Refill
 from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.watch import Watch
 from fyke.ports import Clock
@@ -21,6 +22,7 @@ Round: TypeAlias = tuple[str, Call, float]
 """Name, what is done, and seconds until it is done again."""
 
 END_S = 10.0
+REFILL_S = 2.0
 
 
 class Services:
@@ -95,6 +97,15 @@ def reconciling(reconciler: Reconciler, every_s: float) -> list[Round]:
         await reconciler.run_once()
 
     return [("reconciler", reconcile, every_s)]
+
+
+def refilling(refill: Refill) -> list[Round]:
+    """A frontier that lost its content is filled at once."""
+
+    async def look() -> None:
+        await refill.look()
+
+    return [("frontier", look, REFILL_S)]
 
 
 def watching(watch: Watch, on_stall: Callable[[], Awaitable[None]] | None = None) -> list[Round]:

@@ -7,6 +7,7 @@ counts only through the ledger's conditional update (P2, P3).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from random import Random
@@ -18,6 +19,7 @@ from fyke.pipeline.committer import Committer
 from fyke.pipeline.hand import Hand
 from fyke.pipeline.heart import Heart, WorkerConfig
 from fyke.pipeline.lister import Lister
+from fyke.pipeline.refill import Refill
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
@@ -44,9 +46,10 @@ class Worker:
         random: Random,
         limits: Limits,
         stages: Stages,
+        refill: Refill | None = None,
     ) -> None:
         self.config, self._ledger, self._frontier, self._shelf = config, ledger, sender.frontier, shelf
-        self._clock, self._random, self._stages = clock, random, stages
+        self._clock, self._random, self._stages, self._refill = clock, random, stages, refill
         self._hand = Hand(sender.frontier, clock, config.lease)
         self._collector = Collector(sender, random, limits, config.name)
         self._lister = Lister(
@@ -153,6 +156,9 @@ class Worker:
         if self._away == 0:
             log.warning("parked: %s", error)
         self._away += 1
+        if self._refill is not None:
+            with contextlib.suppress(TransientError):
+                await self._refill.look()
         delay = min(0.1 * 2 ** min(self._away, 8), AWAY_CAP_S) * (0.5 + self._random.random() / 2)
         try:
             await asyncio.wait_for(self._stop.wait(), delay)
