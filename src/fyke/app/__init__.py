@@ -11,7 +11,7 @@ from fyke.app.sources import (
     read_sources,
     submitted_entries,
 )
-from fyke.app.stores import Stores, SystemClock, open_stores
+from fyke.app.stores import Stores, SystemClock, open_database, open_stores
 
 __all__ = [
     "ChildCommand",
@@ -21,6 +21,7 @@ __all__ = [
     "apply_sources",
     "find_source",
     "named_sources",
+    "open_database",
     "open_stores",
     "pick_sources",
     "read_sources",

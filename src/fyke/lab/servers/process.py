@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -120,12 +120,8 @@ class ServerProcess(ABC):
             return
         if self.running:
             # The parent first, so that it starts no new children; it is stopped, so that it cannot end before them.
-            for pid in self._family():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-            for pid in reversed(self._family()):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            signal_all(self._family(), signal.SIGSTOP)
+            signal_all(reversed(self._family()), signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -138,14 +134,10 @@ class ServerProcess(ABC):
 
     def freeze(self) -> None:
         """SIGSTOP: connections stay, nothing is answered, until `thaw`."""
-        for pid in self._family():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+        signal_all(self._family(), signal.SIGSTOP)
 
     def thaw(self) -> None:
-        for pid in self._family():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        signal_all(self._family(), signal.SIGCONT)
 
     def last_lines(self) -> str:
         with suppress(OSError):
@@ -178,13 +170,7 @@ class ServerProcess(ABC):
         return self._process
 
     def _family(self) -> list[int]:
-        """It and its children's children; parents first."""
-        if not self.running:
-            return []
-        found, parents = [self.pid], dict(_parents())
-        for parent in found:
-            found.extend(pid for pid, its in parents.items() if its == parent)
-        return found
+        return family(self.pid) if self.running else []
 
 
 def start_guarded(
@@ -205,6 +191,21 @@ def start_guarded(
     )
     assert process.stdout is not None  # it is a pipe
     return process, int(process.stdout.readline() or 0)
+
+
+def family(pid: int) -> list[int]:
+    """A process and its children's children; parents first."""
+    found, parents = [pid], dict(_parents())
+    for parent in found:
+        found.extend(child for child, its in parents.items() if its == parent)
+    return found
+
+
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to those that are still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def free_port() -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
+from urllib.parse import unquote, urlsplit
 
 from fyke.lab.servers.process import LOOPBACK, ServerProcess, StartFailed, version_of, wheel
 
@@ -90,8 +91,7 @@ class RedisServer(ServerProcess):
         Raises:
             RedisRefused: the server's own error text.
         """
-        with socket.create_connection((LOOPBACK, self.port), timeout=10) as connection:
-            return call(connection, *words)
+        return ask(self.url, *words)
 
     def append_only_file(self) -> Path | None:
         """The file that the server appends to, for cutting its end off while it is down."""
@@ -238,6 +238,17 @@ class _Sentinel(RedisServer):
 def pick_flavour() -> Flavour | None:
     """The first flavour that can be started here."""
     return next((each for each in FLAVOURS if not _find(each)[1]), None)
+
+
+def ask(url: str, *words: object) -> Any:
+    """Send one command, on a connection of its own, to the server of a `redis://` address; as `RedisServer.ask`."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname or LOOPBACK, parts.port or 6379), timeout=10) as connection:
+        if parts.password:
+            call(connection, "AUTH", *([unquote(parts.username)] if parts.username else []), unquote(parts.password))
+        if parts.path.strip("/"):
+            call(connection, "SELECT", parts.path.strip("/"))
+        return call(connection, *words)
 
 
 def call(connection: socket.socket, *words: object) -> Any:

@@ -1,0 +1,66 @@
+"""Does the faults, drawn by a seed: each kind once, then in a new order, and so on; one at a time on each target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import TypeAlias
+
+from fyke.lab.chaos.plan import FAULTS
+
+# Does one fault, healed when it returns or is cancelled; `record` is called with its detail once it has begun.
+Act: TypeAlias = Callable[[Callable[[str], None]], Awaitable[None]]
+
+
+class Nemesis:
+    """Every `every` seconds one of the faults, those that last on the side."""
+
+    def __init__(
+        self, random: Random, acts: Mapping[str, Act], every: float, record: Callable[[str, str], None]
+    ) -> None:
+        self._random, self._acts, self._every, self._record = random, acts, every, record
+        self._going: dict[str, asyncio.Task[None]] = {}
+        self._left: list[str] = []
+
+    async def run(self, seconds: float) -> None:
+        """Returns when the time is over and all faults are healed.
+
+        Raises:
+            Whatever a fault raised that could not be done or healed.
+        """
+        loop = asyncio.get_running_loop()
+        end, next_at = loop.time() + seconds, loop.time() + self._every
+        try:
+            while next_at < end:
+                await asyncio.sleep(max(0.0, next_at - loop.time()))
+                next_at += self._every
+                self._finish()
+                self._start_one()
+            await asyncio.sleep(max(0.0, end - loop.time()))
+        finally:
+            for task in self._going.values():
+                task.cancel()
+            answers = await asyncio.gather(*self._going.values(), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+
+    async def _do(self, name: str) -> None:
+        await self._acts[name](lambda detail: self._record(name, detail))
+
+    def _finish(self) -> None:
+        for target, task in list(self._going.items()):
+            if task.done():
+                del self._going[target]
+                task.result()
+
+    def _start_one(self) -> None:
+        """The next kind whose target is at rest; what is busy keeps its turn."""
+        if not self._left:
+            self._left = self._random.sample(list(self._acts), len(self._acts))
+        for name in self._left:
+            if FAULTS[name].target not in self._going:
+                self._left.remove(name)
+                self._going[FAULTS[name].target] = asyncio.create_task(self._do(name))
+                return
