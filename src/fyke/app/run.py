@@ -23,6 +23,7 @@ from fyke.app.sources import configure_lanes, pick, restore_lanes
 from fyke.app.stores import Stores
 from fyke.errors import TransientError
 from fyke.model import SourceCounts
+from fyke.pipeline.backlog import Backlog
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.pace import Pace
@@ -89,6 +90,7 @@ async def crew(stores: Stores, *, restarts: int = 0) -> AsyncIterator[Crew]:
             settings.limits,
             stages,
             make_refill(stores),
+            make_backlog(stores),
         )
         scheduler = Scheduler(stores.ledger, stores.frontier, shelf, stages)
         yield Crew(stores, shelf, scheduler, stages, worker)
@@ -122,6 +124,11 @@ async def _turn_the_loop() -> None:
 def make_refill(stores: Stores) -> Refill:
     """What fills the frontier again when it has lost its content."""
     return Refill(stores.ledger, stores.frontier, lambda: restore_lanes(stores))
+
+
+def make_backlog(stores: Stores) -> Backlog:
+    limits = stores.settings.backpressure
+    return Backlog(stores.ledger, stores.frontier, stores.clock, high=limits.high, low=limits.low)
 
 
 def make_shelf(stores: Stores) -> SourceShelf:

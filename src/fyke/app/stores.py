@@ -67,7 +67,7 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
         TransientError: it cannot be opened now.
     """
     if settings.ledger_path is not None:
-        _check_place(settings.ledger_path, create=create)
+        check_place(settings.ledger_path, create=create)
     host_clock = SystemClock()
     patience = Patience(settings.servers.wait if wait else 0, host_clock, Random())
     async with AsyncExitStack() as stack:
@@ -82,9 +82,15 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """The ledger's database without a ledger: for what looks at its tables from outside, as `fyke lab chaos` does."""
-    async with AsyncExitStack() as stack:
-        database, _ = await _database(settings, stack)
+    async with open_clocked(settings) as (database, _):
         yield database
+
+
+@asynccontextmanager
+async def open_clocked(settings: Settings) -> AsyncIterator[tuple[Database, Clock]]:
+    """As `open_database`, with the clock that a ledger on it goes by."""
+    async with AsyncExitStack() as stack:
+        yield await _database(settings, stack)
 
 
 def back_end(module: str, extra: str) -> Any:
@@ -174,7 +180,9 @@ def _lock(database: Any, clock: Clock) -> Lock:
     return SqlLock(database, clock)
 
 
-def _check_place(path: Path, *, create: bool) -> None:
+def check_place(path: Path, *, create: bool) -> None:
+    """Raise UsageError where a ledger's file is not there (unless `create`), or cannot be made there."""
+    """Refuse a SQLite file that is not there (`create` False), or whose folder is not."""
     if path.exists():
         return
     if not create:

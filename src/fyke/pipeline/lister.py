@@ -29,6 +29,7 @@ from fyke.model import (
     Retry,
     Standing,
 )
+from fyke.pipeline.backlog import Backlog, Paused
 from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
 from fyke.pipeline.rounds import Rounds
@@ -92,10 +93,11 @@ class Lister:
         *,
         blocks_to_pause: int = 5,
         blank_pause_s: float = BLANK_PAUSE_S,
+        backlog: Backlog | None = None,
     ) -> None:
         self._ledger, self._sender, self._shelf = ledger, sender, shelf
         self._random, self._limits, self._worker = random, limits, worker
-        self._blocks_to_pause, self._blank_pause = blocks_to_pause, blank_pause_s
+        self._blocks_to_pause, self._blank_pause, self._backlog = blocks_to_pause, blank_pause_s, backlog
 
     async def walk(self, delivery: Delivery) -> dict[str, int]:
         """Walk the pass of a delivery to its end, or give it back; returns counts of entries, new, known, refused,
@@ -103,7 +105,7 @@ class Lister:
 
         Raises:
             LeaseLost: the pass is not ours any more.
-            Deferred: the lane may not go soon; the pass resumes at its checkpoint.
+            Deferred, Paused: the lane may not go soon, or too much waits; the pass resumes at its checkpoint.
             TransientError: ledger or frontier are away.
         """
         counts = dict.fromkeys(("pages", "entries", "new", "known", "refused"), 0)
@@ -116,9 +118,12 @@ class Lister:
             if source is None:
                 raise _Ended(PassEnd(PassState.FAILED, reason="the source is not in the ledger any more"))
             self._alive(lease, delivery)
+            if lease.checkpoint is not None and self._backlog is not None and await self._backlog.full():
+                raise Paused(self._backlog.reason)
             remaining = (lease.deadline - self._sender.clock.now()) / 1000
             async with asyncio.timeout(max(remaining, 0)):
-                await _Walker(self._ledger, self._sender, self._blank_pause, lease, delivery, source, counts).run()
+                walker = _Walker(self._ledger, self._sender, self._blank_pause, lease, delivery, source, counts)
+                await walker.run(self._backlog)
         except _Ended as ended:
             await self._end(lease, delivery, ended.end)
         except TimeoutError:
@@ -213,8 +218,8 @@ class _Walker:
             return kept.walk, kept.cursor, False
         return step_back(kept.walk), kept.cursor, True
 
-    async def run(self) -> None:
-        """Read page after page; ends by _Ended or FetchFailed."""
+    async def run(self, backlog: Backlog | None) -> None:
+        """Read page after page; ends by _Ended, FetchFailed or Paused."""
         while True:
             page, response = await self._read()
             if not self._reread:
@@ -226,10 +231,13 @@ class _Walker:
                     # Rows were withdrawn meanwhile and the pages have shifted: only page one is sure.
                     self._walk, self._cursor = restarted(self._walk), None
                     continue
-            move = await self._write(page, response)
+            full = backlog is not None and await backlog.full()
+            move = await self._write(page, response, pausing=full)
             if move.step is Step.END:
                 assert move.end is not None
                 raise _Ended(self._with_validators(move.end))
+            if backlog is not None and full:
+                raise Paused(backlog.reason)
             if move.step is Step.AGAIN:
                 await self._sender.clock.sleep(self._pause)
             elif move.step is Step.FIRST:
@@ -284,7 +292,7 @@ class _Walker:
             headers["If-Modified-Since"] = self._lease.last_modified
         return msgspec.structs.replace(request, headers=headers)
 
-    async def _write(self, page: ListPage, response: Response) -> Move:
+    async def _write(self, page: ListPage, response: Response, *, pausing: bool) -> Move:
         lease, walk = self._lease, self._walk
         standing = await self._ledger.recognise(lease.pass_id, [entry.key for entry in page.entries])
         look = walk.look
@@ -305,7 +313,7 @@ class _Walker:
             read_at=response.started_at,
             entries=page.entries,
             refused=page.refused,
-            checkpoint=self._checkpoint(move, page, news=look > 0 and _any_new(page, standing)),
+            checkpoint=self._checkpoint(move, page, now=pausing or (look > 0 and _any_new(page, standing))),
         )
         result = await self._ledger.page(lease.pass_id, lease.fence, commit)
         if not result.accepted:
@@ -333,18 +341,19 @@ class _Walker:
                 log.warning("offer failed, the reconciler will make it good: %s", error)
         return move
 
-    def _checkpoint(self, move: Move, page: ListPage, *, news: bool) -> bytes:
+    def _checkpoint(self, move: Move, page: ListPage, *, now: bool) -> bytes:
         """The state of the walk; of a long walk only every 2 s, for it names every row that was shown.
 
-        `news`: a look found a row that nobody knew. It is known once it is written: only the state still tells of it.
+        `now`: the walk pauses; or a look found a row that nobody knew: once written it is known, and only the state
+        still tells of it.
         """
-        walk, now = self._walk, self._sender.clock.monotonic()
+        walk, moment = self._walk, self._sender.clock.monotonic()
         long = len(walk.trail) + len(walk.before) > SMALL_TRAIL
-        if long and not news and now - self._kept_at < KEEP_EVERY_S:
+        if long and not now and moment - self._kept_at < KEEP_EVERY_S:
             return b""
         if self._made == self._starts:
             # After a death the first new page is kept at once, so that quick deaths are not taken for one page's fault.
-            self._kept_at = now
+            self._kept_at = moment
         cursor = None if move.step is Step.FIRST else self._cursor
         return msgspec.json.encode(Checkpoint(walk, cursor, page.next, self._made))
 

@@ -14,6 +14,7 @@ from random import Random
 
 from fyke.errors import Deferred, LeaseLost, TransientError
 from fyke.model import Delivery, DueItem, Outcome, Retry, TaskKind
+from fyke.pipeline.backlog import Backlog, Paused
 from fyke.pipeline.collector import Collector
 from fyke.pipeline.committer import Committer
 from fyke.pipeline.hand import Hand
@@ -47,13 +48,14 @@ class Worker:
         limits: Limits,
         stages: Stages,
         refill: Refill | None = None,
+        backlog: Backlog | None = None,
     ) -> None:
         self.config, self._ledger, self._frontier, self._shelf = config, ledger, sender.frontier, shelf
         self._clock, self._random, self._stages, self._refill = clock, random, stages, refill
         self._hand = Hand(sender.frontier, clock, config.lease)
         self._collector = Collector(sender, random, limits, config.name)
         self._lister = Lister(
-            ledger, sender, shelf, random, limits, config.name, blocks_to_pause=config.blocks_to_pause
+            ledger, sender, shelf, random, limits, config.name, blocks_to_pause=config.blocks_to_pause, backlog=backlog
         )
         self._committer = Committer(
             ledger,
@@ -212,6 +214,8 @@ class Worker:
                 await self._visit(delivery, due)
         except Deferred as error:
             await self._hand_back(delivery, error.wait_ms, f"waits for lane {error.lane}")
+        except Paused as error:
+            await self._hand_back(delivery, error.wait_ms, str(error))
         except LeaseLost:
             self._hand.drop(delivery)
             await self._hand.free([delivery])
