@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from fyke.model.words import TaskKind, TaskState
 
@@ -109,3 +109,5 @@ class FrontierStats(Struct, frozen=True):
     acked: int = 0  # since the frontier was made
     buried: int = 0
     next_at: int | None = None  # when the first waiting task may go; None where none waits
+    pools: dict[str, int] = field(default_factory=dict)  # ready tasks by pool, those pools that have some
+    aside: int = 0  # tasks that this release could not read: kept as they are, and offered anew by the reconciler
