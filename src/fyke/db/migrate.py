@@ -1,17 +1,30 @@
 """Brings a ledger's core tables to the schema of this release, once, whoever comes first.
 
-A ledger that is up to date costs one SELECT; alembic is imported only where a step is missing. All steps run in the
-caller's write transaction, so a process that dies leaves the old schema, and one that comes second finds the new.
+A ledger that is up to date costs one SELECT; alembic is imported only where a step is missing. On SQLite and PostgreSQL
+all steps are one transaction, so a process that dies leaves the old schema, and one that comes second finds the new;
+MariaDB commits each step, so each can be taken up again. On servers a lock lets one process at a time upgrade.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+from fyke.db.connection import Connection, Database, Dialect
+from fyke.db.sqlite_connection import SqliteConnection
 from fyke.errors import LedgerClosed, UsageError
+
+
+@runtime_checkable
+class ServerSide(Protocol):
+    """A database that brings its own way of upgrading: not in a transaction of ours."""
+
+    async def upgrade(self) -> None: ...
+
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -37,25 +50,42 @@ def refuse_closed(connection: Any) -> None:
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise UsageError for a database that has tables, but none of ours: a ledger's, or those of a frontier alone."""
+    """Raise UsageError for a file that has tables, but none of ours: a ledger's, or those of a frontier alone."""
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables or "task_meta" in tables:
+    meta = {row[1] for row in connection.execute("PRAGMA table_info(meta)")}
+    _refuse(tables, meta, str(path), "name another file with --ledger sqlite:///PATH")
+
+
+def refuse_others(connection: Connection, place: str) -> None:
+    """The same on a server; `place` is the database's address for people."""
+    schema = "DATABASE()" if connection.dialect == "mysql" else "current_schema()"
+    columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = "
+    rows = connection.execute(columns + schema).fetchall()
+    meta = {column for table, column in rows if table == "meta"}
+    _refuse({table for table, _ in rows}, meta, place, "make a database of its own for Fyke, and name that one")
+
+
+def _refuse(tables: set[str], meta: set[str], place: str, hint: str) -> None:
+    if not tables or "task_meta" in tables or {"name", "value"} <= meta:
         return
-    if not {"name", "value"} <= {row[1] for row in connection.execute("PRAGMA table_info(meta)")}:
-        raise UsageError(
-            f"{path} is a database of another program: it has tables, and none of them is Fyke's",
-            hint="name another file with --ledger sqlite:///PATH",
-        )
+    raise UsageError(f"{place} is a database of another program: it has tables, and none of them is Fyke's", hint=hint)
 
 
-def schema_of(connection: sqlite3.Connection) -> str:
-    """The ledger's schema; "" for an empty file.
+HAS_META: Mapping[Dialect, str] = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
+    "postgres": "SELECT 1 WHERE to_regclass('meta') IS NOT NULL",
+    "mysql": "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'meta'",
+}
+
+
+def schema_of(connection: Connection) -> str:
+    """The ledger's schema; "" for an empty database.
 
     Raises:
         LedgerClosed: the ledger was moved away, or is being filled.
         UsageError: a newer release has upgraded it.
     """
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone() is None:
+    if connection.execute(HAS_META[connection.dialect]).fetchone() is None:
         return ""
     refuse_closed(connection)
     row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
@@ -68,18 +98,40 @@ def schema_of(connection: sqlite3.Connection) -> str:
     return found
 
 
-def upgrade(connection: sqlite3.Connection) -> bool:
+async def migrate(database: Database) -> None:
+    """Bring the core tables of any database to this release; safe from any number of processes at once.
+
+    Raises:
+        LedgerClosed: the ledger was moved away, or is being filled.
+        UsageError: another program's database; a newer release's ledger; no right to make tables.
+        TransientError: it cannot be reached, or another process has held the upgrade up.
+    """
+    if await database.read(schema_of) == newest_schema():
+        return
+    await asyncio.to_thread(load_alembic)
+    if isinstance(database, ServerSide):
+        await database.upgrade()
+    else:
+        await database.write(upgrade)
+
+
+def upgrade(connection: SqliteConnection) -> bool:
     """Run the missing steps; True if there were any. Call inside a write transaction."""
     if schema_of(connection) == newest_schema():
         return False
     _run_steps(connection)
+    note_schema(connection)
+    return True
+
+
+def note_schema(connection: Connection) -> None:
+    """After the last step: this release's schema, and a new ledger's identity."""
     names = (("schema", newest_schema()), ("ledger_id", uuid.uuid4().hex), ("epoch", "1"))
     for name, value in names:
         known = connection.execute("SELECT 1 FROM meta WHERE name = ?", (name,)).fetchone()
         if known is None:
             connection.execute("INSERT INTO meta(name, value) VALUES (?, ?)", (name, value))
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (newest_schema(),))
-    return True
 
 
 def load_alembic() -> None:
@@ -88,19 +140,25 @@ def load_alembic() -> None:
     import alembic.config  # noqa: F401
 
 
-def _run_steps(connection: sqlite3.Connection) -> None:
+def run_steps(lent: Any) -> None:
+    """Run the missing steps on a connection of SQLAlchemy's."""
     from alembic import command
     from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = lent
+    command.upgrade(config, "head")
+
+
+def _run_steps(connection: sqlite3.Connection) -> None:
     from sqlalchemy import create_engine
     from sqlalchemy.pool import StaticPool
 
     engine = create_engine("sqlite://", creator=lambda: _Lent(connection), poolclass=StaticPool)
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
     with engine.connect() as lent:
-        config.attributes["connection"] = lent
-        command.upgrade(config, "head")
+        run_steps(lent)
     engine.dispose()
 
 

@@ -21,8 +21,8 @@ CORE_NAMES = CORE_TABLES | {
 # Unique keys of core tables as MariaDB names them: the key alone, without its table.
 CORE_UNIQUE = frozenset(
     {
-        *("PRIMARY", "source_name", "listing_source_name", "run_source_slot", "pass_run_listing", "item_scope_key"),
-        *("version_item_n", "dead_open", "run_one", "task_key", "task_lane_name"),
+        *("PRIMARY", "source_name", "listing_source_id_name", "run_source_id_slot", "pass_run_id_listing_id"),
+        *("item_scope_key", "version_item_id_n", "dead_open", "run_one", "task_key", "task_lane_name"),
     }
 )
 # Tables that only servers have.

@@ -17,6 +17,7 @@ from fyke.db.address import Address
 from fyke.db.connection import Dialect, RepeatTransaction, Values
 from fyke.db.dialect import LIST, Batch, Text, batch_for_postgres, for_postgres
 from fyke.db.errors import is_lost
+from fyke.db.upgrading import upgrade_server
 from fyke.errors import UsageError
 
 try:
@@ -211,20 +212,30 @@ class PostgresDatabase(ServerDatabase):
         self._listener: Any = None
         self._tried = 0.0
 
+    def _arguments(self) -> dict[str, Any]:
+        address = self.address
+        return {
+            "host": address.host,
+            "port": address.port,
+            "user": address.user or None,
+            "password": address.password or None,
+            "database": address.database,
+            "ssl": address.options.get("sslmode"),
+            "timeout": CONNECT_S,
+            "server_settings": {"application_name": "fyke"},
+        }
+
+    async def upgrade(self) -> None:
+        """Bring the core tables to this release; see `db.migrate`."""
+        await upgrade_server(self.address, self.dialect, self._arguments())
+
     async def _connect(self) -> Any:
         address = self.address
         raw = await asyncpg.connect(
-            host=address.host,
-            port=address.port,
-            user=address.user or None,
-            password=address.password or None,
-            database=address.database,
-            ssl=address.options.get("sslmode"),
-            timeout=CONNECT_S,
+            **self._arguments(),
             command_timeout=COMMAND_S,
             statement_cache_size=STATEMENTS,
             max_cached_statement_lifetime=0,
-            server_settings={"application_name": "fyke"},
         )
         try:
             await raw.execute(SESSION)

@@ -6,10 +6,11 @@ since the epoch; what is an id of another table ends in `_id`; hashes are bytes.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text, UniqueConstraint, text
+from sqlalchemy import Column, Index, MetaData, Table, UniqueConstraint, text
+
+from fyke.db.kinds import BIG, BYTES, KEY_BYTES, text_kind
 
 METADATA = MetaData()
-BIG = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def _id(name: str = "id") -> Column[int]:
@@ -29,20 +30,22 @@ def _at(name: str) -> Column[int]:
 
 def _text(name: str, *, default: bool = False, key: bool = False) -> Column[str]:
     """Text that is always there; with `default` it is empty where nothing was given."""
-    return Column(name, Text, nullable=False, server_default=text("''") if default else None, primary_key=key)
+    return Column(
+        name, text_kind(name), nullable=False, server_default=text("''") if default else None, primary_key=key
+    )
 
 
 def _words(name: str) -> Column[str]:
     """Text that may be missing."""
-    return Column(name, Text)
+    return Column(name, text_kind(name))
 
 
 def _bytes(name: str, *, key: bool = False) -> Column[bytes]:
-    return Column(name, LargeBinary, nullable=False, primary_key=key)
+    return Column(name, KEY_BYTES if key else BYTES, nullable=False, primary_key=key)
 
 
 def _maybe_bytes(name: str) -> Column[bytes]:
-    return Column(name, LargeBinary)
+    return Column(name, BYTES)
 
 
 def table(
@@ -66,7 +69,7 @@ META = table("meta", _text("name", key=True), _text("value"))
 SOURCE = table(
     "source",
     _id(),
-    Column("name", Text, nullable=False, unique=True),
+    Column("name", text_kind("name"), nullable=False, unique=True),
     *(_text(name) for name in ("title", "text", "hash", "scope", "table_name", "identity")),
     _text("columns"),  # JSON: model.Column
     _int("has_detail"),

@@ -5,10 +5,14 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from fyke.db.kinds import BIG, BYTES, KEY_BYTES, SHORT, collation, text_kind
+
 revision = "0001"
 down_revision: str | None = None
 
-BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+def on_mysql() -> bool:
+    return op.get_bind().dialect.name == "mysql"
 
 
 def whole(name: str, *, nullable: bool = False, default: str | None = None, key: bool = False) -> sa.Column[Any]:
@@ -17,25 +21,65 @@ def whole(name: str, *, nullable: bool = False, default: str | None = None, key:
 
 
 def text(name: str, *, nullable: bool = False, default: str | None = None, key: bool = False) -> sa.Column[Any]:
+    if default is not None and name not in SHORT and on_mysql():
+        default = f"({default})"  # MySQL takes only expressions for long text
     given = None if default is None else sa.text(default)
-    return sa.Column(name, sa.Text, nullable=nullable, server_default=given, primary_key=key)
+    return sa.Column(name, text_kind(name), nullable=nullable, server_default=given, primary_key=key)
 
 
 def blob(name: str, *, nullable: bool = False, key: bool = False) -> sa.Column[Any]:
-    return sa.Column(name, sa.LargeBinary, nullable=nullable, primary_key=key)
+    return sa.Column(name, KEY_BYTES if key else BYTES, nullable=nullable, primary_key=key)
+
+
+def unique(table: str, *columns: str) -> sa.UniqueConstraint:
+    # Named on servers, so that an error tells whose it is.
+    on_server = op.get_bind().dialect.name != "sqlite"
+    return sa.UniqueConstraint(*columns, name="_".join((table, *columns)) if on_server else None)
+
+
+def only_where(name: str, condition: str, column: str) -> list[sa.Column[Any]]:
+    """MariaDB has no partial indexes: a column that is NULL elsewhere, for a unique index over it."""
+    if not on_mysql():
+        return []
+    return [sa.Column(name, BIG, sa.Computed(f"CASE WHEN {condition} THEN {column} END", persisted=True))]
 
 
 def make(name: str, *parts: Any, rowid: bool = True, once: bool = False) -> None:
-    op.create_table(name, *parts, sqlite_strict=True, sqlite_with_rowid=rowid, sqlite_autoincrement=once)
+    if on_mysql() and sa.inspect(op.get_bind()).has_table(name):
+        return  # each of its steps is committed by itself: an upgrade that was cut short is taken up again
+    op.create_table(
+        name,
+        *parts,
+        sqlite_strict=True,
+        sqlite_with_rowid=rowid,
+        sqlite_autoincrement=once,
+        mysql_engine="InnoDB",
+        mysql_default_charset="utf8mb4",
+        mysql_collate=collation(op.get_bind().dialect),
+        mysql_row_format="DYNAMIC",
+    )
 
 
-def index(name: str, table: str, columns: list[str], *, where: str | None = None, unique: bool = False) -> None:
-    if where is None:
+def index(
+    name: str,
+    table: str,
+    columns: list[str],
+    *,
+    where: str | None = None,
+    unique: bool = False,
+    mysql: list[str] | None = None,
+) -> None:
+    """`mysql`: what the index has there, for it has no partial ones; none at all if empty."""
+    if on_mysql():
+        known = sa.inspect(op.get_bind()).get_indexes(table)
+        found = columns if mysql is None else mysql
+        if found and name not in {index["name"] for index in known}:
+            op.create_index(name, table, found, unique=unique)
+    elif where is None:
         op.create_index(name, table, columns, unique=unique)
     else:
-        op.create_index(
-            name, table, columns, unique=unique, sqlite_where=sa.text(where), postgresql_where=sa.text(where)
-        )
+        condition = sa.text(where)
+        op.create_index(name, table, columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
 def sources() -> None:
@@ -62,7 +106,7 @@ def sources() -> None:
         whole("paused_total", default="0"),
         whole("removed_at", nullable=True),
         whole("blocks", default="0"),
-        sa.UniqueConstraint("name"),
+        unique("source", "name"),
     )
     index("source_scope", "source", ["scope"])
     make("typed_table", text("name", key=True), text("columns"), whole("made_at"), whole("changed_at"))
@@ -77,7 +121,7 @@ def sources() -> None:
         text("last_modified", default="''"),
         text("read_hash", default="''"),
         whole("created_at"),
-        sa.UniqueConstraint("source_id", "name"),
+        unique("listing", "source_id", "name"),
     )
     make(
         "accepted_refusal",
@@ -105,10 +149,11 @@ def walks() -> None:
         whole("deadline"),
         whole("accepted_at", nullable=True),
         text("accepted_reason", default="''"),
-        sa.UniqueConstraint("source_id", "slot"),
+        *only_where("running_source", "state = 'running'", "source_id"),
+        unique("run", "source_id", "slot"),
     )
-    index("run_running", "run", ["deadline"], where="state = 'running'")
-    index("run_one", "run", ["source_id"], where="state = 'running'", unique=True)
+    index("run_running", "run", ["deadline"], where="state = 'running'", mysql=["state", "deadline"])
+    index("run_one", "run", ["source_id"], where="state = 'running'", unique=True, mysql=["running_source"])
     make(
         "pass",
         whole("id", key=True),
@@ -143,9 +188,9 @@ def walks() -> None:
         text("oldest_key", nullable=True),
         whole("oldest_at", nullable=True),
         whole("stretch_id", nullable=True),
-        sa.UniqueConstraint("run_id", "listing_id"),
+        unique("pass", "run_id", "listing_id"),
     )
-    index("pass_running", "pass", ["id"], where="state = 'running'")
+    index("pass_running", "pass", ["id"], where="state = 'running'", mysql=["state"])
 
 
 def coverage() -> None:
@@ -229,13 +274,13 @@ def items() -> None:
         whole("head_n", default="0"),
         blob("head_hash", nullable=True),
         text("entry"),
-        sa.UniqueConstraint("scope", "key"),
+        unique("item", "scope", "key"),
         once=True,
     )
-    index("item_dead", "item", ["source_id"], where="state = 'dead'")
-    index("item_ignored", "item", ["source_id"], where="state = 'ignored'")
-    index("item_open", "item", ["source_id"], where="state = 'open'")
-    index("item_pending", "item", ["id", "source_id", "due_at"], where="pending = 1")
+    index("item_dead", "item", ["source_id"], where="state = 'dead'", mysql=[])
+    index("item_ignored", "item", ["source_id"], where="state = 'ignored'", mysql=[])
+    index("item_open", "item", ["source_id"], where="state = 'open'", mysql=["state", "source_id"])
+    index("item_pending", "item", ["id", "source_id", "due_at"], where="pending = 1", mysql=["pending"])
 
 
 def sightings() -> None:
@@ -299,7 +344,7 @@ def records() -> None:
         whole("visit_id", nullable=True),
         whole("pos", nullable=True),
         text("content"),
-        sa.UniqueConstraint("item_id", "n"),
+        unique("version", "item_id", "n"),
     )
     day = (whole("source_id", key=True), whole("day", key=True), text("field", key=True))
     make("fill", *day, whole("filled"), whole("total"), rowid=False)
@@ -333,9 +378,10 @@ def letters() -> None:
         text("evidence"),
         whole("closed_at", nullable=True),
         text("closed_reason", default="''"),
+        *only_where("open_item", "closed_at IS NULL", "item_id"),
     )
     index("dead_item", "dead", ["item_id"])
-    index("dead_open", "dead", ["item_id"], where="closed_at IS NULL", unique=True)
+    index("dead_open", "dead", ["item_id"], where="closed_at IS NULL", unique=True, mysql=["open_item"])
 
 
 def state() -> None:
@@ -381,6 +427,9 @@ def state() -> None:
         text("data"),
         once=True,
     )
+    if on_mysql():
+        # MariaDB gives the same number again after a roll-back and a restart: blocks of ids are taken from here.
+        make("id_block", text("name", key=True), whole("next"))
 
 
 def upgrade() -> None:
