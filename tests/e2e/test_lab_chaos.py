@@ -1,0 +1,109 @@
+"""`fyke lab chaos` as a user types it: real processes are killed, and the answer is right."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from fyke.lab.servers import MariaServer, PostgresServer, RedisServer
+
+pytestmark = [pytest.mark.serial, pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")]
+
+COMMAND = (sys.executable, "-m", "fyke", "lab", "chaos")
+ON_FILES = ("--frontier", "sql", "--ledger", "sqlite")
+ENDS_S = 300
+
+
+def chaos(folder: Path, *words: str) -> dict[str, Any]:
+    """Run it to its end; what it printed with --json."""
+    found = subprocess.run(
+        [*COMMAND, "--dir", str(folder), "--seed", "3", *words, "--json"],
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        timeout=ENDS_S,
+        check=False,
+    )
+    assert found.returncode == 0, f"{found.stdout}\n{found.stderr[-3_000:]}\n{said(folder)}"
+    report: dict[str, Any] = json.loads(found.stdout)
+    return report
+
+
+def said(folder: Path) -> str:
+    return "\n".join(f"{path.name}: {path.read_text(errors='replace')[-800:]}" for path in folder.glob("*.log"))
+
+
+def good(report: dict[str, Any], items: int, faults: Sequence[str]) -> None:
+    verdict = report["verdict"]
+    assert (verdict["lost"], verdict["doubled"], verdict["wrong"]) == ([], [], [])
+    assert verdict["listed"] == verdict["stored"] + verdict["dead"] == items
+    assert verdict["open"] == verdict["unaccounted"] == 0
+    assert set(report["faults"]) == set(faults)
+    assert verdict["extra_fetches"] <= report["in_hand"]
+    assert report["ended"] == []
+
+
+def test_killed_workers_and_schedulers_lose_and_double_nothing(tmp_path: Path) -> None:
+    faults = ("kill", "kill-scheduler", "poison")
+    folder = tmp_path / "run"
+    report = chaos(folder, *ON_FILES, "--items", "300", "--seconds", "8", "--every", "1", "--faults", ",".join(faults))
+    good(report, 300, faults)
+    assert report["verdict"]["dead"] == 6
+    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert [line["what"] for line in history][0 :: len(history) - 1] == ["start", "result"]
+    told = [line["fault"] for line in history if line["what"] == "fault"]
+    assert len(told) == sum(report["faults"].values()) - report["faults"]["poison"]
+    assert history[-1]["good"] is True
+
+
+async def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(*COMMAND, *ON_FILES, "--dir", "run", "--faults", "kill", "--seconds", "60"),
+        cwd=tmp_path,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stderr
+    async with asyncio.timeout(60):
+        while b"stored" not in await process.stderr.readline():
+            pass
+        ours = players_of(tmp_path / "run")
+        assert len(ours) >= 6
+        process.send_signal(signal.SIGINT)
+        await process.stderr.read()
+        assert await process.wait() == 130
+        while players_of(tmp_path / "run"):  # noqa: ASYNC110 - other processes end
+            await asyncio.sleep(0.05)
+
+
+def players_of(folder: Path) -> list[int]:
+    """The processes that work in this folder."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if link.readlink() == folder and int(link.parent.name) != os.getpid():
+                found.append(int(link.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def need(missing: Callable[[str], NoReturn], *kinds: type[RedisServer | PostgresServer | MariaServer]) -> None:
+    for kind in kinds:
+        if reason := kind.missing():
+            missing(reason)
+
+
+def test_a_folder_with_something_in_it_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    found = subprocess.run([*COMMAND, *ON_FILES, "--dir", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "exists and is not empty" in found.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

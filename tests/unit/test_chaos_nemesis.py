@@ -1,0 +1,114 @@
+"""The nemesis: the same faults for the same seed, one at a time on each target, everything healed at the end."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from fyke.errors import UsageError
+from fyke.lab.chaos.nemesis import Act, Nemesis
+from fyke.lab.chaos.plan import FAULTS, ChaosConfig, chosen_faults, in_hand_at, ledger_of
+
+NAMES = ("kill", "kill-scheduler", "cut", "burst")
+
+
+async def order_of(seed: int) -> list[str]:
+    done: list[str] = []
+
+    async def act(record: Callable[[str], None]) -> None:
+        record("")
+
+    await Nemesis(Random(seed), dict.fromkeys(NAMES, act), 0.001, lambda name, _: done.append(name)).run(0.05)
+    return done
+
+
+async def test_a_seed_gives_one_order_and_each_kind_has_its_turn() -> None:
+    first, again = await order_of(7), await order_of(7)
+    shared = min(len(first), len(again))
+    assert shared >= len(NAMES)
+    assert first[:shared] == again[:shared]
+    assert set(first[: len(NAMES)]) == set(NAMES)
+
+
+async def test_two_faults_never_hold_one_target_and_all_are_healed_at_the_end() -> None:
+    held: set[str] = set()
+    healed: list[str] = []
+    clashes: list[str] = []
+
+    def lasting(name: str) -> Act:
+        async def act(record: Callable[[str], None]) -> None:
+            target = FAULTS[name].target
+            clashes.extend([name] if target in held else [])
+            held.add(target)
+            record("")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                held.discard(target)
+                healed.append(name)
+
+        return act
+
+    names = ("redis-kill", "redis-freeze", "redis-flush", "kill")
+    nemesis = Nemesis(Random(1), {name: lasting(name) for name in names}, 0.001, lambda *_: None)
+    await nemesis.run(0.1)
+    assert clashes == []
+    assert held == set()
+    assert len(healed) == 2
+    assert "kill" in healed
+
+
+async def test_a_fault_that_cannot_be_done_is_told() -> None:
+    async def fails(record: Callable[[str], None]) -> None:
+        raise UsageError("the server did not come back")
+
+    with pytest.raises(UsageError, match="did not come back"):
+        await Nemesis(Random(1), {"kill": fails}, 0.001, lambda *_: None).run(0.05)
+
+
+def config(**values: Any) -> ChaosConfig:
+    return ChaosConfig(folder=Path("x"), **values)
+
+
+def test_without_names_all_that_fit_are_done() -> None:
+    on_files = chosen_faults(config(frontier="sql", ledger="sqlite"))
+    assert on_files == ("kill", "kill-scheduler", "stop", "term", "burst", "poison")
+    everything = chosen_faults(config(frontier="redis", ledger="postgres"))
+    assert set(everything) == set(FAULTS) - {"proxies"}
+    on_yours = chosen_faults(config(redis_url="redis://h/0", database_url="mysql://h/d", ledger="mariadb"))
+    assert set(everything) - set(on_yours) == {"redis-kill", "redis-restart", "redis-cut", "database-kill"}
+    with_tls = chosen_faults(config(redis_url="rediss://h/0", frontier="redis", ledger="sqlite"))
+    assert with_tls == on_files
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "text"),
+    [
+        ("kil", {}, "no fault 'kil'.*did you mean 'kill'"),
+        ("proxies", {}, "no pools of proxies in this version"),
+        ("redis-kill", {"frontier": "sql"}, "not Redis"),
+        ("redis-kill", {"redis_url": "redis://h/0"}, "started itself"),
+        ("redis-flush", {"redis_url": "redis+cluster://h:1"}, "one Redis without TLS"),
+        ("database-away", {"ledger": "sqlite"}, "a file"),
+        ("database-kill", {"database_url": "postgresql://h/d"}, "started itself"),
+        ("swallow", {"ledger": "sqlite", "frontier": "sql"}, "no connection to a server"),
+    ],
+)
+def test_a_fault_that_cannot_be_had_is_refused_with_its_reason(name: str, values: dict[str, Any], text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        chosen_faults(config(faults=(name,), **values))
+
+
+def test_what_was_in_hand_is_counted_by_whose_tasks_a_fault_touches() -> None:
+    faults = {"kill": 2, "redis-flush": 1, "burst": 5, "kill-scheduler": 3}
+    assert in_hand_at(faults, config(workers=3, concurrency=8)) == 8 * (2 + 3)
+
+
+def test_the_address_of_your_own_database_says_which_ledger_it_is() -> None:
+    assert ledger_of("postgresql://h/d") == "postgres"
+    assert ledger_of("mysql://h/d") == "mariadb"
+    with pytest.raises(UsageError, match="no database server"):
+        ledger_of("sqlite:///x.db")
