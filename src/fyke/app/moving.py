@@ -1,24 +1,27 @@
 """`fyke ledger copy`: a ledger moves to another database, of any kind, and nothing is collected again.
 
-The old ledger is closed first, so that every process on it ends; the new one opens last, and only when each row was read
-back and both audits say the same (P1-P3). Whatever dies in between, one of the two is open or none, never both.
+The old ledger is closed first, so that every process on it ends; the new one opens last, and only when each row was
+read back and both audits say the same (P1-P3). Whatever dies in between, one of the two is open or none, never both.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fyke.app.stores import check_place, open_database
+from fyke.app.stores import check_place, open_clocked
 from fyke.db import copying
 from fyke.db.connection import Connection, Database
-from fyke.db.copying import Part, State
+from fyke.db.copying import Part, Sizes, State
 from fyke.db.migrate import schema_of
-from fyke.db.typed import ensure_table
+from fyke.db.typed import decode_table, ensure_table
 from fyke.errors import FykeError, LedgerClosed, UsageError
 from fyke.ledgers.sql import SqlLedger
 from fyke.ledgers.sql.audit import Audit
@@ -58,7 +61,13 @@ class Place(Struct, frozen=True):
 
 
 async def copy_ledger(
-    settings: Settings, source_url: str, target_url: str, *, again: bool = False, progress: Progress | None = None
+    settings: Settings,
+    source_url: str,
+    target_url: str,
+    *,
+    again: bool = False,
+    progress: Progress | None = None,
+    audited: Progress | None = None,
 ) -> Moved:
     """Move the ledger. `again`: a move between these two was broken off; what has arrived of it is thrown away.
 
@@ -66,15 +75,16 @@ async def copy_ledger(
         UsageError: there is no such ledger, it was moved, the other one is not empty; nothing was changed.
         MoveBroken: it did not end, and the old ledger stays closed.
     """
-    async with _place(settings, source_url, "FROM") as source, _place(settings, target_url, "TO", create=True) as target:
+    async with (
+        _place(settings, source_url, "FROM") as source,
+        _place(settings, target_url, "TO", create=True) as target,
+    ):
         state = await _source_state(source, target, again=again)
         await _take(source, target, state, again=again)
         with _broken_off(source_url, target_url):
-            await source.database.write(
-                lambda c: copying.close_ledger(c, {"moved_to": target.name, "moved": None})
-            )
+            await source.database.write(lambda c: copying.close_ledger(c, {"moved_to": target.name, "moved": None}))
             rows = await _Copy(source, target, progress).run()
-            report = await _same_audit(source, target)
+            report = await _same_audit(source, target, audited)
             await _open(source, target, state)
     return Moved(source.name, target.name, rows, report)
 
@@ -96,7 +106,7 @@ async def reopen_ledger(settings: Settings, url: str, *, force: bool = False) ->
         if state.moved and not force:
             raise UsageError(
                 f"the move of {place.name} to {state.moved_to} has ended, and that one is the ledger now",
-                hint="copy it back into a new one, or --force where it is lost: what it has stored since is lost with it",
+                hint="move it back into a new one; --force only where it is lost: what it has stored since is not here",
             )
         # The new ledger's epoch is one higher than the old one's was: a frontier that has served it is filled anew.
         opened = {"moved_to": None, "moved": None, "epoch": str(state.epoch + 2)}
@@ -113,7 +123,7 @@ async def _place(settings: Settings, url: str, field: str, *, create: bool = Fal
     chosen = replace(settings, ledger=url)
     if chosen.ledger_path is not None:
         check_place(chosen.ledger_path, create=create)
-    async with open_database(chosen) as (database, clock):
+    async with open_clocked(chosen) as (database, clock):
         yield Place(masked(url), database, clock)
 
 
@@ -121,8 +131,8 @@ async def _place(settings: Settings, url: str, field: str, *, create: bool = Fal
 def _broken_off(source: str, target: str) -> Iterator[None]:
     """Say how to go on, whatever ends the move while the old ledger is closed."""
     way = (
-        f"the old ledger stays closed; `fyke ledger copy {masked(source)} {masked(target)} --again` begins the move anew,"
-        f" `fyke ledger reopen {masked(source)}` gives it up"
+        f"the old ledger stays closed: `fyke ledger copy {masked(source)} {masked(target)} --again` begins the move"
+        f" anew, `fyke ledger reopen {masked(source)}` gives it up"
     )
     try:
         yield
@@ -170,7 +180,7 @@ async def _take(source: Place, target: Place, state: State, *, again: bool) -> N
         return
     known = await target.state()
     if known.ledger_id == state.ledger_id:
-        raise UsageError(f"{source.name} and {target.name} are one ledger", field="TO")
+        raise UsageError(f"{source.name} and {target.name} have one identity: they are one ledger", field="TO")
     used = await target.database.read(copying.in_use)
     if used:
         raise UsageError(
@@ -195,7 +205,8 @@ async def _make_tables(source: Place, target: Place) -> None:
 
     def make(connection: Connection) -> None:
         for name, columns, made_at, changed_at in rows:
-            ensure_table(connection, name, [Column(*column) for column in columns], made_at)
+            found = [Column(column, kind) for column, kind in decode_table(name, columns).columns]
+            ensure_table(connection, name, found, made_at)
             connection.execute("UPDATE typed_table SET changed_at = ? WHERE name = ?", (changed_at, name))
 
     await target.database.write(make)
@@ -210,11 +221,69 @@ class _Copy:
         """Move all rows; how many of which table."""
         await _make_tables(self._source, self._target)
         parts = [*copying.core_parts(), *await self._source.database.read(copying.typed_parts)]
-        counts = {part.name: await self._source.database.read(lambda c, part=part: copying.count(c, part)) for part in parts}  # type: ignore[misc]
+        counts = {part.name: await self._source.database.read(partial(copying.count, part=part)) for part in parts}
         self._total = sum(counts.values())
         for part in parts:
             moved = await self._part(part)
-            arrived = await self._target.database.read(lambda c, part=part: copying.count(c, part))  # type: ignore[misc]
+            arrived = await self._target.database.read(partial(copying.count, part=part))
             if not moved == arrived == counts[part.name]:
                 raise FykeError(f"table '{part.name}' has {counts[part.name]} rows, and {arrived} arrived")
         return counts
+
+    async def _part(self, part: Part) -> int:
+        """Move one table, page by page; the next page is read while this one is written."""
+        sizes, after, moved = Sizes(), None, 0
+        reading = self._read(part, after, sizes.rows)
+        while rows := await reading:
+            behind = part.after(rows[-1])
+            sizes.saw(rows)
+            reading = self._read(part, behind, sizes.rows)
+            try:
+                await self._write(part, rows, after)
+            except BaseException:
+                reading.cancel()
+                raise
+            after, moved = behind, moved + len(rows)
+            self._done += len(rows)
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+        return moved
+
+    def _read(self, part: Part, after: tuple[Any, ...] | None, limit: int) -> asyncio.Task[list[Any]]:
+        page = self._source.database.read(lambda c: copying.plain(part, copying.read_page(c, part, after, limit)))
+        return asyncio.ensure_future(page)
+
+    async def _write(self, part: Part, rows: list[Any], after: tuple[Any, ...] | None) -> None:
+        await self._target.database.write(lambda c: copying.write_page(c, part, rows), durable=False)
+        limit = len(rows)
+        back = await self._target.database.read(lambda c: copying.plain(part, copying.read_page(c, part, after, limit)))
+        for sent, arrived in zip_longest(rows, back):
+            if sent != arrived:
+                raise FykeError(
+                    f"a row of table '{part.name}' did not arrive as it was sent: {part.after(sent or arrived)}"
+                )
+
+
+async def _same_audit(source: Place, target: Place, progress: Progress | None) -> AuditReport:
+    """The audit of both, which must not differ: rows were not only moved, they still belong together."""
+    now = source.clock.now()
+
+    def count(connection: Connection) -> AuditReport:
+        return Audit(connection, now, progress=progress).run()
+
+    before, after = await source.database.read_long(count), await target.database.read_long(count)
+    if before != after:
+        raise FykeError(f"the audit of {target.name} differs from that of {source.name}")
+    return after
+
+
+async def _open(source: Place, target: Place, state: State) -> None:
+    """From here on the new ledger is the one. The old one knows it first: it is never opened again by mistake."""
+    given = await source.database.read(copying.given_ids)
+    await target.database.write(lambda c: copying.keep_ids(c, given))
+    await source.database.write(lambda c: copying.write_state(c, {"moved": "yes"}))
+    opened: dict[str, str | None] = {
+        **dict(await source.database.read(copying.cursors)),
+        **{"ledger_id": state.ledger_id, "epoch": str(state.epoch + 1), "filled_from": None, "filled_id": None},
+    }
+    await target.database.write(lambda c: copying.write_state(c, opened))

@@ -39,6 +39,7 @@ VERBS: Final = {
     "forget": ("forget", "Remove items with all that belongs to them."),
     "submit": ("submit", "Add addresses by hand."),
     "export": ("export", "Write the rows of a source as CSV or JSON lines."),
+    "ledger": ("ledger", "Move the ledger to another database."),
     "migrate": ("migrate", "Make the ledger's tables, or bring them to this release."),
     "settings": ("settings", "Show what is set, and where it was set."),
     "lab": ("lab", "Servers to test with: a misbehaving site, saved pages."),

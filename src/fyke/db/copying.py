@@ -7,19 +7,31 @@ Tables of the frontier are not moved: it is filled again from the ledger. Nor ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
 
 from fyke.db.connection import Connection
 from fyke.db.tables import METADATA
-from fyke.db.typed import OWN_COLUMNS, TypedTable, decode_table, quoted
+from fyke.db.typed import OWN_COLUMNS, TypedTable, bind, decode_table, quoted
+from fyke.model import ColumnType
 
 LEFT = frozenset({"meta", "typed_table", "worker"})
 # What `meta` says about the ledger itself; the rest (cursors) is moved.
 OWN_META = ("schema", "ledger_id", "epoch", "moved_to", "moved", "filled_from", "filled_id")
 ROWS_FIRST, ROWS_MOST = 64, 2_000
 BYTES_FEW, BYTES_MANY = 500_000, 4_000_000
+
+
+# The highest id given so far, or nothing.
+COUNTER = {
+    "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = ?",
+    "postgres": "SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence(quote_ident(?), 'id') AS regclass))",
+}
+SET_COUNTER = {
+    "postgres": "SELECT setval(CAST(pg_get_serial_sequence(quote_ident(?), 'id') AS regclass), ?)",
+}
 
 
 class Part(Struct, frozen=True):
@@ -99,9 +111,56 @@ def _behind(connection: Connection, keys: list[str], after: tuple[Any, ...]) -> 
     return f"({' OR '.join(f'({part})' for part in parts)})", values
 
 
-def filled(part: Part, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """Rows as the other database is given them."""
-    return rows
+def plain(part: Part, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Rows that are equal where they say the same, whatever each database makes of numbers and truth values."""
+    if part.typed is None:
+        return [tuple(row) for row in rows]
+    kinds = [None] * len(OWN_COLUMNS) + [kind for _, kind in part.typed.columns]
+    return [
+        tuple(value if value is None else _plain(kind, value) for kind, value in zip(kinds, row, strict=True))
+        for row in rows
+    ]
+
+
+def _plain(kind: ColumnType | None, value: Any) -> Any:
+    if kind is ColumnType.NUMBER:
+        return Decimal(repr(value) if isinstance(value, float) else value)
+    return bool(value) if kind is ColumnType.BOOLEAN else value
+
+
+def write_page(connection: Connection, part: Part, rows: Sequence[Sequence[Any]]) -> None:
+    """Write rows as `plain` has them."""
+    if part.typed is not None:
+        own = len(OWN_COLUMNS)
+        rows = [
+            [
+                *row[:own],
+                *(_bound(name, kind, value) for (name, kind), value in zip(part.typed.columns, row[own:], strict=True)),
+            ]
+            for row in rows
+        ]
+    connection.executemany(part.insert, rows)
+
+
+def _bound(name: str, kind: ColumnType, value: Any) -> Any:
+    # What is JSON is written already.
+    if value is None or kind is ColumnType.JSON:
+        return value
+    return bind(name, kind, f"{value:f}" if kind is ColumnType.NUMBER else value)
+
+
+def empty(connection: Connection, part: Part) -> None:
+    """Throw away what a move has brought that did not end."""
+    if part.typed is not None:
+        connection.execute(f"DROP TABLE {quoted(part.name)}")
+        connection.execute("DELETE FROM typed_table WHERE name = ?", (part.name,))
+    else:
+        connection.execute(f"DELETE FROM {quoted(part.name)}")
+
+
+def registry(connection: Connection) -> list[tuple[str, str, int, int]]:
+    """The typed tables: name, columns as JSON, when made and changed."""
+    return connection.execute("SELECT name, columns, made_at, changed_at FROM typed_table ORDER BY name").fetchall()
 
 
 # --- What `meta` says while a ledger is moved ---
@@ -164,3 +223,34 @@ def in_use(connection: Connection) -> str:
     """The first table that has rows, or "" where the ledger is new."""
     names = [*(part.name for part in core_parts()), "typed_table"]
     return next((name for name in names if connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 1").fetchone()), "")
+
+
+# --- Ids ---
+
+
+def given_ids(connection: Connection) -> dict[str, int]:
+    """Of each table that numbers its rows, the highest number that was ever given."""
+    return {part.name: _given(connection, part.name) for part in core_parts() if part.key == ("id",)}
+
+
+def keep_ids(connection: Connection, given: dict[str, int]) -> None:
+    """See to it that what was given in the old ledger is not given again, though its row may be gone."""
+    for name, highest in given.items():
+        if highest > _given(connection, name):
+            _keep(connection, name, highest)
+
+
+def _given(connection: Connection, name: str) -> int:
+    (highest,) = connection.execute(f"SELECT max(id) FROM {quoted(name)}").fetchone()
+    row = connection.execute(COUNTER[connection.dialect], (name,)).fetchone()
+    return max(highest or 0, row[0] if row and row[0] else 0)
+
+
+def _keep(connection: Connection, name: str, highest: int) -> None:
+    if connection.dialect == "sqlite":
+        # Where it keeps no counter, the highest row that is there is the counter.
+        if METADATA.tables[name].dialect_options["sqlite"]["autoincrement"]:
+            connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+            connection.execute("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", (name, highest))
+    else:
+        connection.execute(SET_COUNTER[connection.dialect], (name, highest))
