@@ -169,17 +169,21 @@ def test_status_shows_counts_and_what_waits(desk: Desk) -> None:
 def test_a_worker_that_lives_is_shown_with_its_last_sign(desk: Desk) -> None:
     async def beat(stores: Stores) -> None:
         now = await stores.ledger.now()
-        await stores.ledger.beat(WorkerRow("w1", "host1", 77, "0.1", "text", now - 120_000, now, 3, 40, 5))
+        process = {"process": {"done": 7, "failed": 2, "restarts": 1}}
+        row = WorkerRow("w1", "host1", 77, "0.1", "text", now - 120_000, now, 3, 40, 5, 125_900_000, process)
+        await stores.ledger.beat(row)
 
     with_stores(beat)
     lines = desk("status").splitlines()
     assert desk.code == 0
     (head,) = [line for line in lines if "LAST SIGN" in line]
     (row,) = [line for line in lines if "host1" in line]
-    assert head.split() == ["WORKER", "HOST", "PID", "UP", "LAST", "SIGN", "IN", "HAND", "DONE", "FAILED"]
-    assert row.split()[:3] == ["w1", "host1", "77"]
-    assert row.split()[-3:] == ["3", "40", "5"]
-    assert len(desk.json("status")["workers"]) == 1
+    assert head.split()[-6:] == ["DONE/MIN", "FAILED/MIN", "DONE", "FAILED", "MEMORY", "RESTARTS"]
+    assert row.split()[:4] == ["host1", "77", "0.1", "text"]
+    assert row.split()[-7:] == ["3", "7", "2", "40", "5", "125MB", "1"]
+    found = desk.json("status")
+    assert len(found["workers"]) == 1
+    assert "process" not in found["stages"]
 
 
 def test_a_suspicious_run_is_shown_and_accepted_once(desk: Desk) -> None:

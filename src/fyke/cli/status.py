@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from fyke.app import open_stores
+from fyke.app.overview import POOLS, Overview, look
 from fyke.cli.flags import Json
-from fyke.cli.output import ago, print_json, say, table, when
+from fyke.cli.output import ago, plain, print_json, say, table, when
 from fyke.cli.verb import one_verb, verb
 from fyke.model import FrontierStats, SourceCounts, WorkerRow
+from fyke.pipeline.heart import PROCESS
+from fyke.policy.units import write_size
 from fyke.settings import Loaded
 
-ALIVE_MS: Final = 60_000
-COUNTED_MS: Final = 86_400_000
+HOSTS_SHOWN: Final = 20
 
 app = one_verb()
 
@@ -21,32 +23,22 @@ app = one_verb()
 async def status(loaded: Loaded, as_json: Json = False) -> None:
     """Show what each source has, what waits, who works, and what each stage took in, gave out and failed."""
     async with open_stores(loaded.settings, create=False) as stores:
-        now = await stores.ledger.now()
-        sources = await stores.ledger.counts()
-        waiting = await stores.frontier.stats()
-        workers = await stores.ledger.workers(since=now - COUNTED_MS)
-    stages = stage_sums(workers)
-    alive = [worker for worker in workers if worker.beat_at >= now - ALIVE_MS]
+        found = await look(stores)
     if as_json:
-        print_json({"now": now, "sources": sources, "frontier": waiting, "workers": alive, "stages": stages})
+        print_json(found)
         return
-    _sources(sources, now)
-    _frontier(waiting, now)
-    if stages:
+    _sources(found.sources, found.now)
+    _frontier(found.frontier, found.now)
+    if found.stages:
         say("\nStages of the last day")
-        table(("STAGE", "IN", "OUT", "FAILED"), [(name, *counts.values()) for name, counts in stages.items()])
-    _workers(alive, now)
-
-
-def stage_sums(workers: list[WorkerRow]) -> dict[str, dict[str, int]]:
-    """What the stages of all workers took in, gave out and failed, together."""
-    sums: dict[str, dict[str, int]] = {}
-    for worker in workers:
-        for name, counts in worker.stage.items():
-            total = sums.setdefault(name, {"in": 0, "out": 0, "failed": 0})
-            for what in total:
-                total[what] += counts.get(what, 0)
-    return sums
+        table(("STAGE", "IN", "OUT", "FAILED"), [(name, *counts.values()) for name, counts in found.stages.items()])
+    _processes(found)
+    for note in found.notes:
+        say(f"\n! {note}")
+    if found.events:
+        say("\nLatest events")
+        for event in found.events:
+            say(f"{when(event.at)}  {event.kind}: {plain(event.message)}")
 
 
 def _sources(sources: list[SourceCounts], now: int) -> None:
@@ -84,23 +76,33 @@ def _frontier(waiting: FrontierStats, now: int) -> None:
                     lane.leased,
                     when(lane.hold_until) if lane.hold_until > now else "",
                 )
-                for lane in lanes[:20]
+                for lane in lanes[:HOSTS_SHOWN]
             ],
         )
 
 
-def _workers(alive: list[WorkerRow], now: int) -> None:
-    if not alive:
-        say("\nNo worker runs now.")
+def _processes(found: Overview) -> None:
+    ledger, frontier = found.ledger, found.frontier_at
+    say(f"\nLedger {ledger['at']}, epoch {ledger['epoch']}; frontier {frontier['at']}")
+    if not any(row.pool in POOLS for row in found.workers):
+        say("No worker runs now.")
+    if not found.workers:
         return
-    say("")
     table(
-        ("WORKER", "HOST", "PID", "UP", "LAST SIGN", "IN HAND", "DONE", "FAILED"),
-        [
-            (
-                *(row.worker, row.host, row.pid, ago(row.started_at, now), ago(row.beat_at, now)),
-                *(row.in_hand, row.done, row.failed),
-            )
-            for row in alive
-        ],
+        (
+            *("HOST", "PID", "VERSION", "POOL", "UP", "LAST SIGN", "IN HAND", "DONE/MIN", "FAILED/MIN"),
+            *("DONE", "FAILED", "MEMORY", "RESTARTS"),
+        ),
+        [_process(row, found.now) for row in found.workers],
+    )
+
+
+def _process(row: WorkerRow, now: int) -> tuple[object, ...]:
+    facts = row.stage.get(PROCESS, {})
+    works = row.pool in POOLS
+    return (
+        *(row.host, row.pid, row.version, row.pool, ago(row.started_at, now), ago(row.beat_at, now)),
+        *((row.in_hand, facts.get("done", 0), facts.get("failed", 0)) if works else (None, None, None)),
+        *((row.done, row.failed) if works else (None, None)),
+        *(write_size(row.memory // 1_000_000 * 1_000_000), facts.get("restarts") if works else None),
     )
