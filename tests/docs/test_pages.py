@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fyke.db.frontier_tables import STATEMENTS
+from fyke.db.frontier_tables import SQLITE
 from fyke.db.tables import METADATA
 from fyke.db.typed import OWN_COLUMNS
 from fyke.model import Outcome, PassState, RunState
@@ -108,7 +108,7 @@ def test_settings_that_pages_name_exist() -> None:
 
 def test_every_table_and_every_column_of_ours_is_told() -> None:
     told = set(spans(DOCS / "reference" / "tables.md"))
-    frontier = set(re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", " ".join(STATEMENTS)))
+    frontier = set(re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", " ".join(SQLITE)))
     assert set(METADATA.tables) - told == set()
     assert {table for table in frontier if not table.startswith("task")} == set()
     assert set(OWN_COLUMNS) - told == set()

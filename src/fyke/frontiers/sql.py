@@ -1,19 +1,17 @@
-"""The frontier in a SQLite file: the embedded default, with no server.
+"""The frontier in the ledger's database: a SQLite file, the default with no server, or PostgreSQL or MariaDB.
 
-It lives in the ledger's file but shares no transaction with it: all that is here can be rebuilt from the ledger (P2).
-Places are kept in `sql_places`, politeness (P4) in `sql_lanes`; here are the calls, the clock and the waiting.
+It shares no transaction with the ledger: all that is here can be rebuilt from it (P2). Places are kept in
+`sql_places`, politeness (P4) in `sql_lanes`, locks in `sql_lane_locks`; here are the calls, the clock and the waiting.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from fyke.db.sqlite import SqliteDatabase
+from fyke.db.connection import Connection, Database, listed
 from fyke.errors import LeaseLost, TransientError, UsageError, nearest
 from fyke.frontiers import sql_lanes as lanes
 from fyke.frontiers import sql_places as places
@@ -41,20 +39,45 @@ BATCH_LIMIT = 1_000
 WAIT_LIMIT_MS = 1_000
 PROMOTE_LIMIT = 500
 AWAY_S = 1.0
+# Lanes that are due may all be locked by neighbours for a moment.
+LOCKED_TRIES, LOCKED_WAIT_MS = 8, 5
+# A server's row that all would wait for is written this seldom.
+CLOCK_NOTED_MS = 30_000
 STATES = (TaskState.READY, TaskState.DELAYED, TaskState.LEASED)
 
 
-class SqlFrontier:
-    """Implements `ports.Frontier` on one file whose tables are there (`db.migrate`, `db.frontier_tables`).
+class Due(NamedTuple):
+    """When something may be leased from a pool, as one look found it."""
 
-    Any number of processes may use the file; each has one of these. Time is the host's, read inside the transaction.
+    clock_high: int
+    classes: tuple[int | None, ...]
+    delayed: int | None
+    lease_end: int | None
+    place_end: int | None
+    expired: bool
+
+    def best(self, now: int) -> int | None:
+        """The best class that has a lane that may go."""
+        return next((n for n, at in enumerate(self.classes) if at is not None and at <= now), None)
+
+    def wait(self, now: int) -> int:
+        # A lease that has run out is the reaper's affair: no reason to look again and again.
+        return _first((*self.classes, self.delayed, self.lease_end, self.place_end), now)
+
+
+class SqlFrontier:
+    """Implements `ports.Frontier` on a database whose tables are there (`db.migrate`, `db.frontier_tables`).
+
+    Any number of processes may use it; each has one of these. `clock` is the database's: with SQLite the host's.
     """
 
-    def __init__(self, database: SqliteDatabase, clock: Clock, random: Random, *, lease_ms: int = 30_000) -> None:
+    def __init__(self, database: Database, clock: Clock, random: Random, *, lease_ms: int = 30_000) -> None:
         self._db, self._clock, self._random = database, clock, random
+        self._server = database.dialect != "sqlite"
         self._watch = StepWatch(clock, lease_ms)
         self._noted = 0
         self._lucky = False
+        self._yields = 2.0
 
     async def configure(self, lanes_: Sequence[LanePolicy], *, tighten: bool = False) -> None:
         await self._write(lambda connection, now: lanes.configure(connection, lanes_, tighten=tighten))
@@ -73,50 +96,66 @@ class SqlFrontier:
         # Noted before anything is looked at: a commit between this and `wait` ends the wait at once.
         self._noted = self._db.version
         # A reader is asked first, unless the last lease left something due: an idle frontier writes nothing.
-        if not self._lucky:
-            wait = await self._db.read(lambda connection: self._next_due(connection, pool))
+        if not self._lucky or limit <= 0:
+            wait = await self._db.read(lambda connection: self._wait(connection, pool))
             if wait > 0 or limit <= 0:
                 return Leased([], wait)
         limit, token = min(limit, BATCH_LIMIT), secrets.randbits(62)
 
-        def take(connection: sqlite3.Connection, now: int) -> Leased:
-            self._drop_expired_permits(connection, now)
-            places.promote(connection, now, PROMOTE_LIMIT)
-            grant = lanes.Grant(now, limit, duration_ms, worker, pool, token)
-            deliveries = grant.run(connection)
-            if deliveries:
-                connection.execute("UPDATE task_meta SET last_lease_at = ?", (now,))
-            return Leased(deliveries, self._next_due(connection, pool))
+        def take(connection: Connection, now: int) -> Leased:
+            grant = lanes.Grant(now, limit, duration_ms, worker, pool, token, yields=self._yields)
+            return self._take(connection, grant)
 
         leased = await self._write(take)
+        tries = LOCKED_TRIES if self._server else 1
+        while not leased.deliveries and leased.wait_ms == 0 and tries > 1:
+            await self._clock.sleep(self._random.uniform(1, LOCKED_WAIT_MS) / 1000)
+            leased = await self._write(take)
+            tries -= 1
         self._lucky = leased.wait_ms == 0
+        if self._server and not leased.deliveries and leased.wait_ms == 0:
+            return Leased([], LOCKED_WAIT_MS)
         return leased
 
-    def _next_due(self, connection: sqlite3.Connection, pool: str) -> int:
+    def _take(self, connection: Connection, grant: lanes.Grant) -> Leased:
+        now = grant.now
+        due = _due(connection, grant.pool, now)
+        if now < due.clock_high - lanes.SMALL_STEP_MS:
+            lanes.settle(connection, now, 0)
+            due = due._replace(classes=(now,))
+        best = due.best(now)
+        if due.expired and not self._watch.paused:
+            places.drop_expired_permits(connection, now)
+            best = 0
+        if due.delayed is not None and due.delayed <= now:
+            places.promote(connection, now, PROMOTE_LIMIT)
+            best = 0
+        if best is None:
+            return Leased([], due.wait(now))
+        grant.run(connection, best)
+        self._yields = grant.yields
+        return Leased(grant.deliveries, 0 if grant.room == 0 else self._wait(connection, grant.pool))
+
+    def _wait(self, connection: Connection, pool: str) -> int:
         """Milliseconds until something may be due, at most a second; 0 where something is."""
         now = self._clock.now()
-        high, *times, expired = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
-        if self._watch.step or now < high - lanes.SMALL_STEP_MS or (expired and not self._watch.paused):
+        due = _due(connection, pool, now)
+        if self._watch.step or now < due.clock_high - lanes.SMALL_STEP_MS or (due.expired and not self._watch.paused):
             return 0
-        # A lease that has run out is the reaper's affair: no reason to look again and again.
-        waits = [at - now for at in times if at is not None]
-        return max(0, min(WAIT_LIMIT_MS, *waits)) if waits else WAIT_LIMIT_MS
-
-    def _drop_expired_permits(self, connection: sqlite3.Connection, now: int) -> None:
-        if not self._watch.paused:
-            places.drop_expired_permits(connection, now)
+        return due.wait(now)
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Started]:
         _check_batch(deliveries)
-        draw = self._random.random
-        return await self._write(lambda connection, now: lanes.begin(connection, now, deliveries, draw))
+        if not deliveries:
+            return []
+        draw, clock = self._random.random, self._clock.now
+        return await self._write(lambda connection, now: lanes.begin(connection, clock, deliveries, draw))
 
     async def permit(self, delivery: Delivery, lane: str, limit_ms: int = 5_000) -> int:
-        def reserve(connection: sqlite3.Connection, now: int) -> int | None:
-            self._drop_expired_permits(connection, now)
-            return lanes.permit(connection, now, delivery, lane, limit_ms, self._random.random)
-
-        wait = await self._write(reserve)
+        draw, clock, expire = self._random.random, self._clock.now, not self._watch.paused
+        wait = await self._write(
+            lambda connection, now: lanes.permit(connection, clock, delivery, lane, limit_ms, draw, expire=expire)
+        )
         if wait is None:
             raise LeaseLost(f"task {delivery.task.key} is not {delivery.worker}'s any more")
         return wait
@@ -144,25 +183,36 @@ class SqlFrontier:
     async def reap(self, limit: int = 100) -> list[Reaped]:
         self._watch.look()
 
-        def look(connection: sqlite3.Connection) -> tuple[bool, bool]:
-            leased, *answers = connection.execute(sql.REAP_NEEDED, {"now": self._clock.now()}).fetchone()
-            return leased, any(answers) or connection.execute(sql.DRIFTED).fetchone() is not None
+        def look(connection: Connection) -> tuple[bool, bool, int]:
+            leased, *answers, high = connection.execute(sql.REAP_NEEDED, {"now": self._clock.now()}).fetchone()
+            needed = any(answers) or connection.execute(sql.DRIFTED).fetchone() is not None
+            return bool(leased), needed, high
 
-        def put_back(connection: sqlite3.Connection, now: int) -> list[Reaped]:
-            if self._db.waited > AWAY_S:
+        def put_back(connection: Connection, now: int) -> list[Reaped]:
+            if connection.waited > AWAY_S:
                 self._watch.pause()
             return places.reap(connection, now, min(limit, BATCH_LIMIT)) if needed and not self._watch.paused else []
 
-        leased, needed = await self._db.read(look)
-        if not (leased or needed or self._watch.step):
-            return []
-        # While there are leases it writes each time, also in a pause: a locked file can be read, so only a write that
-        # fails or waits tells that their holders cannot renew them.
+        began = self._clock.monotonic()
         try:
+            leased, needed, high = await self._db.read(look)
+            if self._clock.monotonic() - began > AWAY_S:
+                self._watch.pause()
+            await self._note_clock(high)
+            # While there are leases a file is written each time, also in a pause: a locked one can be read, so only a
+            # write that fails or waits tells that their holders cannot renew them.
+            if not (needed or self._watch.step or (leased and not self._server)):
+                return []
             return await self._write(put_back)
         except TransientError:
             self._watch.pause()
             raise
+
+    async def _note_clock(self, high: int) -> None:
+        """A file's clock is noted with each write."""
+        now = self._clock.now()
+        if self._server and now > high + CLOCK_NOTED_MS:
+            await self._db.write(lambda connection: connection.execute(sql.RAISE_CLOCK_HIGH, (now,)), durable=False)
 
     async def pause_reaping(self) -> None:
         self._watch.pause()
@@ -183,11 +233,11 @@ class SqlFrontier:
 
     async def drop(self, keys: Sequence[tuple[str, int]]) -> int:
         _check_batch(keys)
-        return await self._write(lambda connection, now: places.drop(connection, keys))
+        return await self._write(lambda connection, now: places.drop(connection, keys)) if keys else 0
 
     async def known(self, keys: Sequence[str]) -> list[int | None]:
         _check_batch(keys)
-        asked = json.dumps(list(keys))
+        asked = listed(keys)
         live = dict(await self._db.read(lambda connection: connection.execute(sql.KNOWN, (asked,)).fetchall()))
         return [live.get(key) for key in keys]
 
@@ -200,32 +250,31 @@ class SqlFrontier:
         return TaskView(task, STATES[state], starts, at if state else None, worker, reason, *times)
 
     async def stats(self) -> FrontierStats:
-        def read(connection: sqlite3.Connection) -> FrontierStats:
-            ready, delayed, leased = connection.execute(sql.TOTALS).fetchone()
-            oldest = connection.execute(sql.OLDEST_READY).fetchone()
-            last_lease, acked, buried = connection.execute(sql.COUNTERS).fetchone()
+        def read(connection: Connection) -> FrontierStats:
+            *ready, delayed, leased, acked, buried, last_lease = connection.execute(sql.TOTALS).fetchone()
+            oldest = connection.execute(sql.OLDEST_READY).fetchone() if any(ready) else None
             times = [at for (at,) in connection.execute(sql.NEXT_TIMES) if at is not None]
             rows = connection.execute(sql.LANE_STATS, (self._clock.now(),)).fetchall()
+            lanes_ = [LaneStats(*row) for row in rows]
             return FrontierStats(
-                *(ready, delayed, leased, oldest and oldest[0], last_lease, [LaneStats(*row) for row in rows]),
-                acked=acked,
-                buried=buried,
+                *(sum(ready), delayed, leased, oldest and oldest[0], last_lease or None, lanes_, acked, buried),
                 next_at=min(times, default=None),
+                pools={pool: count for pool, count in zip(sql.POOLS, ready, strict=True) if count},
             )
 
         return await self._db.read(read)
 
     async def rebuild(self, ledger_id: str, epoch: int) -> bool:
-        if await self._db.read(lambda connection: _belongs(connection, ledger_id, epoch)):
+        identity = (ledger_id, epoch)
+        if await self._db.read(lambda connection: connection.execute(sql.IDENTITY).fetchone()) == identity:
             return False
 
-        def empty(connection: sqlite3.Connection, now: int) -> bool:
-            if _belongs(connection, ledger_id, epoch):
+        def empty(connection: Connection, now: int) -> bool:
+            # Of many processes that find it so, one empties it.
+            if connection.execute(sql.IDENTITY_LOCKED).fetchone() == identity:
                 return False
-            for statement in (sql.EMPTY_TASKS, sql.EMPTY_PERMITS, sql.EMPTY_PLACES):
-                connection.execute(statement)
-            connection.execute(sql.EMPTY_LANES, {"now": now})
-            connection.execute(sql.SET_IDENTITY, (ledger_id, epoch))
+            lanes.empty(connection, now)
+            connection.execute(sql.SET_IDENTITY, identity)
             return True
 
         return await self._write(empty)
@@ -236,14 +285,16 @@ class SqlFrontier:
     async def close(self) -> None:
         """Nothing to do: whoever opened the database closes it."""
 
-    async def _write(self, call: Callable[[sqlite3.Connection, int], T]) -> T:
+    async def _write(self, call: Callable[[Connection, int], T]) -> T:
         self._watch.look()
         step = self._watch.step
 
-        def run(connection: sqlite3.Connection) -> T:
+        def run(connection: Connection) -> T:
             # Read here, not where the call was made: it may have waited for its turn.
             now = self._clock.now()
-            lanes.settle(connection, now, step)
+            # On a server the clocks of hosts decide nothing, and its own hardly steps: a lease notices that.
+            if step or not self._server:
+                lanes.settle(connection, now, step)
             return call(connection, now)
 
         # Not durable: a power failure may take the last leases and acks, and the ledger makes them good. It holds the
@@ -253,9 +304,15 @@ class SqlFrontier:
         return answer
 
 
-def _belongs(connection: sqlite3.Connection, ledger_id: str, epoch: int) -> bool:
-    found: tuple[str, int] = connection.execute(sql.IDENTITY).fetchone()
-    return found == (ledger_id, epoch)
+def _due(connection: Connection, pool: str, now: int) -> Due:
+    high, first, second, third, *rest = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
+    return Due(high, (first, second, third), *rest)
+
+
+def _first(times: Iterable[int | None], now: int) -> int:
+    """Milliseconds until the first of these times, at most a second."""
+    waits = [at - now for at in times if at is not None]
+    return max(0, min(WAIT_LIMIT_MS, *waits)) if waits else WAIT_LIMIT_MS
 
 
 def _check_batch(batch: Sequence[object]) -> None:

@@ -6,84 +6,21 @@ token is not the live one changes nothing.
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from fyke.db.connection import Connection, listed
+from fyke.frontiers import sql_lane_locks as locks
 from fyke.frontiers import sql_statements as sql
+from fyke.frontiers.sql_moves import DELAYED, LEASED, LaneMoves
 from fyke.model import Delivery, LanePolicy, Reaped, Retry, Task, TaskKind
 
 LEASE_RAN_OUT = "lease ran out"
 LONGEST_DELAY = 30 * 24 * 3_600_000
-READY, DELAYED, LEASED = 0, 1, 2
-NO_CLASS = 3
-
-
-class LaneMoves:
-    """Changes of lanes' counters, gathered so that a batch writes each lane once, in order of id."""
-
-    def __init__(self) -> None:
-        self._lanes: dict[int, dict[str, int]] = {}
-
-    def _lane(self, lane_id: int) -> dict[str, int]:
-        found = self._lanes.get(lane_id)
-        if found is None:
-            found = self._lanes[lane_id] = {
-                **dict.fromkeys(("ready_text", "ready_render", "delayed", "leased", "permits"), 0),
-                **dict.fromkeys(("best_text", "best_render"), NO_CLASS),
-                "id": lane_id,
-            }
-        return found
-
-    def enter(self, lane_id: int, pool: str, priority: int) -> None:
-        """A task became ready."""
-        lane = self._lane(lane_id)
-        lane[f"ready_{pool}"] += 1
-        lane[f"best_{pool}"] = min(lane[f"best_{pool}"], priority)
-
-    def leave(self, lane_id: int, pool: str, state: int) -> None:
-        """A task left its place."""
-        self._lane(lane_id)[f"ready_{pool}" if state == READY else "delayed" if state == DELAYED else "leased"] -= 1
-
-    def delay(self, lane_id: int) -> None:
-        self._lane(lane_id)["delayed"] += 1
-
-    def keep_place(self, lane_id: int) -> None:
-        self._lane(lane_id)["permits"] += 1
-
-    def end_permit(self, lane_id: int) -> None:
-        self._lane(lane_id)["permits"] -= 1
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        if self._lanes:
-            connection.executemany(sql.LANE_MOVE, [self._lanes[lane_id] for lane_id in sorted(self._lanes)])
-
-
-def end_permits(connection: sqlite3.Connection, keys: Iterable[str], moves: LaneMoves) -> None:
-    for (lane_id,) in connection.execute(sql.DROP_PERMITS, (json.dumps(list(keys)),)).fetchall():
-        moves.end_permit(lane_id)
-
-
-def keep_places(connection: sqlite3.Connection, seqs: Sequence[int], moves: LaneMoves) -> None:
-    """Those of these tasks that are leased are taken from their holders: what these have in flight keeps its places."""
-    for (lane_id,) in connection.execute(sql.KEEP_PLACES, {"seqs": json.dumps(seqs)}).fetchall():
-        moves.keep_place(lane_id)
-
-
-def lane_ids(connection: sqlite3.Connection, names: set[str]) -> dict[str, int]:
-    """Ids by name; a lane not known yet is made with the default policy."""
-    found: dict[str, int] = dict(connection.execute(sql.LANE_IDS, (json.dumps(sorted(names)),)).fetchall())
-    for name in sorted(names - found.keys()):
-        policy = LanePolicy(name)
-        cursor = connection.execute(sql.LANE_INSERT, (name, policy.gap, policy.jitter, policy.concurrency))
-        assert cursor.lastrowid is not None
-        found[name] = cursor.lastrowid
-    return found
 
 
 class Owned(NamedTuple):
-    """A leased task whose token the caller holds."""
+    """A leased task whose token the caller holds; `permits` are the other lanes where it has one."""
 
     key: str
     token: int
@@ -93,14 +30,21 @@ class Owned(NamedTuple):
     priority: int
     starts: int
     begun: int
+    permits: tuple[int, ...]
 
 
-def owned(connection: sqlite3.Connection, deliveries: Iterable[Delivery]) -> dict[tuple[str, int], Owned]:
+def owned(connection: Connection, deliveries: Iterable[Delivery]) -> dict[tuple[str, int], Owned]:
     """The live ones among these deliveries, by key and token."""
     asked = {(one.task.key, one.token) for one in deliveries}
-    keys = json.dumps(sorted(key for key, _ in asked))
-    rows = connection.execute(sql.LEASED_TASKS, (keys,)).fetchall()
-    return {(row[0], row[1]): Owned(*row) for row in rows if (row[0], row[1]) in asked}
+    found: dict[tuple[str, int], Owned] = {}
+    rows = connection.execute(sql.LEASED_TASKS, (listed(sorted(key for key, _ in asked)),))
+    for *columns, permit in rows.fetchall():
+        mark = (columns[0], columns[1])
+        if mark in found:
+            found[mark] = found[mark]._replace(permits=(*found[mark].permits, permit))
+        elif mark in asked:
+            found[mark] = Owned._make((*columns, () if permit is None else (permit,)))
+    return found
 
 
 def taken(live: dict[tuple[str, int], Owned], deliveries: Iterable[Delivery]) -> list[bool]:
@@ -114,32 +58,50 @@ def taken(live: dict[tuple[str, int], Owned], deliveries: Iterable[Delivery]) ->
     return answers
 
 
-def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> int:
+def make_lanes(connection: Connection, names: Collection[str]) -> dict[str, locks.Lane]:
+    """Lanes not known yet, with the default policy. A name that another process makes meanwhile repeats the call."""
+    policies = [LanePolicy(name) for name in sorted(names)]
+    connection.executemany(sql.LANE_INSERT, [(one.lane, one.gap, one.jitter, one.concurrency, 0) for one in policies])
+    return {
+        row[1]: locks.Lane(*row) for row in connection.execute(sql.LANES_BY_NAME, (listed(sorted(names)),)).fetchall()
+    }
+
+
+# --- Offered and dropped ---
+
+
+def offer(connection: Connection, now: int, tasks: Sequence[Task]) -> int:
     wanted: dict[str, Task] = {}
     for task in tasks:
         key = task.key
         other = wanted.get(key)
         if other is None or task.generation > other.generation:
             wanted[key] = task
-    moves, replaced, known = LaneMoves(), [], set()
-    for row in connection.execute(sql.LIVE, (json.dumps(list(wanted)),)).fetchall():
-        key, generation, seq, state, lane_id, pool = row
-        known.add(key)
-        if generation >= wanted[key].generation:
-            del wanted[key]
-        else:
-            replaced.append(seq)
-            moves.leave(lane_id, pool, state)
+    replaced = _lower(connection, wanted)
     if not wanted:
         return 0
-    if replaced:
-        keep_places(connection, replaced, moves)
-        connection.execute(sql.REMOVE, (json.dumps(replaced),))
-        end_permits(connection, known & wanted.keys(), moves)
-    lanes = lane_ids(connection, {task.lane for task in wanted.values()})
+    names = {task.lane for task in wanted.values()}
+    locked = locks.taken_away(connection, names, [row[0] for row in replaced]) if replaced else None
+    if locked is not None:
+        # Looked at again under the locks.
+        replaced = _lower(connection, wanted)
+        if not wanted:
+            return 0
+        names = {task.lane for task in wanted.values()}
+        lanes = {lane.name: lane for lane in locked.values()}
+    else:
+        lanes = locks.by_name(connection, names)
+        locked = {lane.id: lane for lane in lanes.values()} if locks.is_server(connection) else None
+    if names - lanes.keys():
+        made = make_lanes(connection, names - lanes.keys())
+        lanes |= made
+        if locked is not None:
+            locked |= {lane.id: lane for lane in made.values()}
+    moves = LaneMoves(connection, locked)
+    _take_away(connection, replaced, moves)
     rows = []
     for key, task in wanted.items():
-        lane_id, priority = lanes[task.lane], min(max(task.priority, 0), 2)
+        lane_id, priority = lanes[task.lane].id, min(max(task.priority, 0), 2)
         moves.enter(lane_id, task.pool, priority)
         rows.append(
             (
@@ -148,124 +110,234 @@ def offer(connection: sqlite3.Connection, now: int, tasks: Sequence[Task]) -> in
             )
         )
     connection.executemany(sql.INSERT, rows)
-    moves.write(connection)
-    return len(wanted.keys() - known)
+    moves.write()
+    return len(wanted) - len(replaced)
 
 
-def give_back(
-    connection: sqlite3.Connection,
-    deliveries: Iterable[Delivery],
-    live: dict[tuple[str, int], Owned],
-    moves: LaneMoves,
-) -> None:
-    """What every end of a lease does: its place and its permits come free, also where the task was taken from it."""
-    for task in live.values():
-        moves.leave(task.lane_id, task.pool, LEASED)
-    if live:
-        end_permits(connection, [task.key for task in live.values()], moves)
-    for mark in {(one.task.key, one.token) for one in deliveries} - live.keys():
-        for (lane_id,) in connection.execute(sql.END_PLACES, mark).fetchall():
-            moves.end_permit(lane_id)
-    moves.write(connection)
+def _lower(connection: Connection, wanted: dict[str, Task]) -> list[Any]:
+    """Live tasks that a wanted one replaces; what is live at no lower generation is wanted no more."""
+    replaced = []
+    for row in connection.execute(sql.LIVE, (listed(wanted),)).fetchall() if wanted else ():
+        if row[1] >= wanted[row[0]].generation:
+            del wanted[row[0]]
+        else:
+            replaced.append(row)
+    return replaced
 
 
-def finish(connection: sqlite3.Connection, deliveries: Sequence[Delivery], counter: str) -> list[bool]:
+def _take_away(connection: Connection, rows: Sequence[Any], moves: LaneMoves) -> None:
+    """Remove tasks (rows of LIVE). What the holders of leased ones have in flight keeps its places, for its requests
+    are on their way."""
+    if not rows:
+        return
+    kept = []
+    leases = {}
+    for key, _, _, state, lane_id, pool, token, at, length in rows:
+        moves.leave(lane_id, pool, state)
+        if state == LEASED:
+            leases[key] = (token, at, length)
+            kept.append((key, token, lane_id, at, length))
+            moves.keep_place(lane_id)
+    keys = [row[0] for row in rows]
+    for key, lane_id in end_permits(connection, keys, moves):
+        if key in leases:
+            token, at, length = leases[key]
+            kept.append((key, token, lane_id, at, length))
+            moves.keep_place(lane_id)
+    if kept:
+        connection.executemany(sql.KEEP_PLACE, kept)
+    connection.execute(sql.REMOVE, (listed(row[2] for row in rows),))
+
+
+def drop(connection: Connection, keys: Sequence[tuple[str, int]]) -> int:
+    wanted = set(keys)
+    asked = sorted({key for key, _ in wanted})
+    rows = [row for row in connection.execute(sql.LIVE, (listed(asked),)).fetchall() if (row[0], row[1]) in wanted]
+    if not rows:
+        return 0
+    locked = locks.taken_away(connection, [], [row[0] for row in rows])
+    if locked is not None:
+        asked = sorted(row[0] for row in rows)
+        rows = [row for row in connection.execute(sql.LIVE, (listed(asked),)).fetchall() if (row[0], row[1]) in wanted]
+    moves = LaneMoves(connection, locked)
+    _take_away(connection, rows, moves)
+    moves.write()
+    return len(rows)
+
+
+# --- Given back by their holders ---
+
+
+def end_permits(connection: Connection, keys: Sequence[str], moves: LaneMoves) -> list[Any]:
+    """End the permits of these tasks; which they were."""
+    rows = connection.execute(sql.PERMITS, (listed(sorted(keys)),)).fetchall()
+    for _, lane_id in rows:
+        moves.end_permit(lane_id)
+    if rows:
+        connection.execute(sql.END_PERMITS, (listed(sorted({key for key, _ in rows})),))
+    return rows
+
+
+class GivenBack:
+    """The end of leases: their places and permits come free, also where the task was taken from its holder."""
+
+    def __init__(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
+        self._connection, self._deliveries = connection, deliveries
+        marks = {(one.task.key, one.token) for one in deliveries}
+        locked = locks.given_back(connection, {one.task.lane for one in deliveries}, {key for key, _ in marks})
+        self.live = owned(connection, deliveries)
+        self.lost = marks - self.live.keys()
+        self.moves = LaneMoves(connection, locked)
+
+    def end(self) -> list[bool]:
+        """Write what the caller's moves and these ends come to; whether each delivery was the live one."""
+        for task in self.live.values():
+            self.moves.leave(task.lane_id, task.pool, LEASED)
+            for lane_id in task.permits:
+                self.moves.end_permit(lane_id)
+        if permitted := sorted(task.key for task in self.live.values() if task.permits):
+            self._connection.execute(sql.END_PERMITS, (listed(permitted),))
+        if self.lost:
+            asked = listed(sorted({key for key, _ in self.lost}))
+            rows = self._connection.execute(sql.PLACES, (asked,)).fetchall()
+            if places := [row for row in rows if (row[0], row[1]) in self.lost]:
+                self._connection.executemany(sql.END_PLACE, places)
+                for _, _, lane_id in places:
+                    self.moves.end_permit(lane_id)
+        self.moves.write()
+        return taken(self.live, self._deliveries)
+
+
+def finish(connection: Connection, deliveries: Sequence[Delivery], counter: str) -> list[bool]:
     """Acknowledge (`counter` acked) or bury (buried)."""
-    live = owned(connection, deliveries)
-    if live:
-        connection.execute(sql.REMOVE, (json.dumps([task.seq for task in live.values()]),))
-        connection.execute(f"UPDATE task_meta SET {counter} = {counter} + ?", (len(live),))
-    give_back(connection, deliveries, live, LaneMoves())
-    return taken(live, deliveries)
+    back = GivenBack(connection, deliveries)
+    if back.live:
+        connection.execute(sql.REMOVE, (listed(task.seq for task in back.live.values()),))
+        for task in back.live.values():
+            back.moves.finish(task.lane_id, counter)
+    return back.end()
 
 
-def retry(connection: sqlite3.Connection, now: int, retries: Sequence[Retry]) -> list[bool]:
-    deliveries = [one.delivery for one in retries]
-    live, moves, rows = owned(connection, deliveries), LaneMoves(), {}
+def retry(connection: Connection, now: int, retries: Sequence[Retry]) -> list[bool]:
+    back, rows = GivenBack(connection, [one.delivery for one in retries]), {}
     for one in retries:
-        task = live.get((one.delivery.task.key, one.delivery.token))
+        task = back.live.get((one.delivery.task.key, one.delivery.token))
         if task is not None and task.seq not in rows:
             delay = min(max(one.delay_ms, 0), LONGEST_DELAY)
-            rows[task.seq] = (now + delay, delay, one.reason, one.counted, task.seq)
-            moves.delay(task.lane_id)
-    connection.executemany(sql.RETRY, rows.values())
-    give_back(connection, deliveries, live, moves)
-    return taken(live, deliveries)
+            starts = task.starts - (task.begun > 0 and not one.counted)
+            rows[task.seq] = (now + delay, delay, one.reason, starts, task.seq)
+            back.moves.delay(task.lane_id)
+    if rows:
+        connection.executemany(sql.RETRY, list(rows.values()))
+    return back.end()
 
 
-def release(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery]) -> list[bool]:
-    live, moves = owned(connection, deliveries), LaneMoves()
-    connection.executemany(sql.RELEASE, [(now, task.seq) for task in live.values()])
-    for task in live.values():
-        moves.enter(task.lane_id, task.pool, task.priority)
-    give_back(connection, deliveries, live, moves)
-    return taken(live, deliveries)
+def release(connection: Connection, now: int, deliveries: Sequence[Delivery]) -> list[bool]:
+    back = GivenBack(connection, deliveries)
+    live = back.live.values()
+    if live:
+        connection.executemany(sql.RELEASE, [(now, task.starts - (task.begun > 0), task.seq) for task in live])
+    for task in live:
+        back.moves.enter(task.lane_id, task.pool, task.priority)
+    return back.end()
 
 
-def extend(connection: sqlite3.Connection, now: int, deliveries: Sequence[Delivery], duration: int) -> list[bool]:
+def extend(connection: Connection, now: int, deliveries: Sequence[Delivery], duration: int) -> list[bool]:
+    if locks.is_server(connection):
+        locks.by_name(connection, (one.task.lane for one in deliveries))
     live = owned(connection, deliveries)
-    connection.executemany(sql.EXTEND, [(now + duration, duration, task.seq) for task in live.values()])
+    if live:
+        connection.executemany(sql.EXTEND, [(now + duration, duration, task.seq) for task in live.values()])
     return [(one.task.key, one.token) in live for one in deliveries]
 
 
-def drop(connection: sqlite3.Connection, keys: Sequence[tuple[str, int]]) -> int:
-    wanted, moves, rows, ended = set(keys), LaneMoves(), [], []
-    asked = json.dumps(sorted({key for key, _ in wanted}))
-    for key, generation, seq, state, lane_id, pool in connection.execute(sql.LIVE, (asked,)).fetchall():
-        if (key, generation) in wanted:
-            rows.append(seq)
-            ended.append(key)
-            moves.leave(lane_id, pool, state)
-    keep_places(connection, rows, moves)
-    connection.execute(sql.REMOVE, (json.dumps(rows),))
-    end_permits(connection, ended, moves)
-    moves.write(connection)
-    return len(ended)
+# --- By time ---
 
 
-def promote(connection: sqlite3.Connection, now: int, limit: int) -> None:
-    """Delayed tasks that are due become ready, at their old place."""
-    moves = LaneMoves()
-    for lane_id, pool, priority in connection.execute(sql.PROMOTE, {"now": now, "limit": limit}).fetchall():
+def promote(connection: Connection, now: int, limit: int) -> None:
+    """Delayed tasks that are due become ready, at their old place. On a server those of lanes that nobody holds."""
+    rows = connection.execute(sql.DELAYED_DUE, (now, limit)).fetchall()
+    if not rows:
+        return
+    locked = locks.if_free(connection, (row[1] for row in rows))
+    if locked is not None:
+        rows = [row for row in connection.execute(sql.DELAYED_DUE, (now, limit)).fetchall() if row[1] in locked]
+    moves = LaneMoves(connection, locked)
+    for _, lane_id, pool, priority in rows:
         moves.leave(lane_id, pool, DELAYED)
         moves.enter(lane_id, pool, priority)
-    moves.write(connection)
+    if rows:
+        connection.execute(sql.PROMOTE, (now, listed(row[0] for row in rows)))
+    moves.write()
 
 
-def drop_expired_permits(connection: sqlite3.Connection, now: int) -> None:
+def drop_expired_permits(connection: Connection, now: int) -> None:
     """A permit ends with its lease, though its task waits for the reaper; so does a place that outlived its task."""
-    moves = LaneMoves()
-    if expired := connection.execute(sql.EXPIRED_PERMITS, (now,)).fetchall():
-        end_permits(connection, {key for key, _ in expired}, moves)
-    for (lane_id,) in connection.execute(sql.EXPIRED_PLACES, (now,)).fetchall():
+    rows = connection.execute(sql.EXPIRED_PLACES, {"now": now}).fetchall()
+    if not rows:
+        return
+    locked = locks.if_free(connection, (lane_id for row in rows for lane_id in row[2:]))
+    if locked is not None:
+        rows = connection.execute(sql.EXPIRED_PLACES, {"now": now}).fetchall()
+        rows = [row for row in rows if row[2] in locked and row[3] in locked]
+    moves = LaneMoves(connection, locked)
+    for _, _, lane_id, _ in rows:
         moves.end_permit(lane_id)
-    moves.write(connection)
+    if permits := [(key, lane_id) for key, token, lane_id, _ in rows if not token]:
+        connection.executemany(sql.END_PERMIT, permits)
+    if places := [(key, token, lane_id) for key, token, lane_id, _ in rows if token]:
+        connection.executemany(sql.END_PLACE, places)
+    moves.write()
 
 
-def clamp_leases(connection: sqlite3.Connection, now: int) -> None:
+def clamp_leases(connection: Connection, now: int) -> None:
     """What ends later than now + twice its length was granted by a clock that was ahead."""
     connection.execute(sql.CLAMP_LEASES, {"now": now})
     connection.execute(sql.CLAMP_PLACES, {"now": now})
 
 
-def reap(connection: sqlite3.Connection, now: int, limit: int) -> list[Reaped]:
-    clamp_leases(connection, now)
-    moves, reaped, rows = LaneMoves(), [], []
-    names = {}
-    for row in connection.execute(sql.EXPIRED, (now, limit)).fetchall():
-        seq, kind, ref, generation, lane_id, pool, priority, source_hash, starts, begun, worker = row
-        if lane_id not in names:
-            names[lane_id] = connection.execute("SELECT name FROM task_lane WHERE id = ?", (lane_id,)).fetchone()[0]
-        task = Task(TaskKind(kind), ref, generation, names[lane_id], pool, priority, source_hash, starts)
+def reap(connection: Connection, now: int, limit: int) -> list[Reaped]:
+    if connection.execute(sql.TOO_LONG, {"now": now}).fetchone()[0]:
+        locks.every(connection)
+        clamp_leases(connection, now)
+    found = Found(connection, now, limit)
+    locked = locks.by_id(connection, found.lanes) if locks.is_server(connection) else None
+    if locked is not None:
+        found = Found(connection, now, limit, within=locked)
+    moves, reaped = LaneMoves(connection, locked), []
+    for row in found.expired:
+        _, _, kind, ref, generation, name, pool, priority, source_hash, starts, lane_id, begun, worker = row
+        task = Task(TaskKind(kind), ref, generation, name, pool, priority, source_hash, starts)
         reaped.append(Reaped(task, worker, starts, begun > 0))
-        rows.append((now, LEASE_RAN_OUT, seq))
         moves.leave(lane_id, pool, LEASED)
         moves.enter(lane_id, pool, priority)
-    if reaped:
-        connection.executemany(sql.PUT_BACK, rows)
-        end_permits(connection, [one.task.key for one in reaped], moves)
-        moves.write(connection)
-    connection.execute(sql.LOST_PERMITS)
-    for lane_id, _, leased, permits in connection.execute(sql.DRIFTED).fetchall():
-        connection.execute(sql.MEND, (leased, permits, lane_id))
+    if found.expired:
+        connection.executemany(sql.PUT_BACK, [(now, LEASE_RAN_OUT, row[0]) for row in found.expired])
+    for _, lane_id in found.permits:
+        moves.end_permit(lane_id)
+    if found.permits or found.lost:
+        connection.executemany(sql.END_PERMIT, [*found.permits, *found.lost])
+    moves.write()
+    drifted = [row for row in connection.execute(sql.DRIFTED).fetchall() if locked is None or row[0] in locked]
+    if drifted:
+        connection.executemany(sql.MEND, [(leased, permits, lane_id) for lane_id, leased, permits in drifted])
     return reaped
+
+
+class Found:
+    """What the reaper has to do; `within` the lanes that it has locked."""
+
+    def __init__(self, connection: Connection, now: int, limit: int, *, within: locks.Locked = None) -> None:
+        rows = connection.execute(sql.EXPIRED, (now, limit)).fetchall()
+        self.expired = [row for row in rows if within is None or row[10] in within]
+        keys = listed(sorted(row[1] for row in self.expired))
+        self.permits = connection.execute(sql.PERMITS, (keys,)).fetchall() if self.expired else []
+        rows = connection.execute(sql.LOST_PERMITS).fetchall()
+        self.lost = [row for row in rows if within is None or row[1] in within]
+        drifted = connection.execute(sql.DRIFTED).fetchall() if locks.is_server(connection) and within is None else []
+        self.lanes = {
+            *(row[10] for row in self.expired),
+            *(row[1] for row in self.permits),
+            *(row[1] for row in self.lost),
+            *(row[0] for row in drifted),
+        }
