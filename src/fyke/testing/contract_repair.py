@@ -182,10 +182,10 @@ class RepairContract(DeskSetting):
         """SCENARIOS 14: marked as known, with no row, no live task and no dead letter."""
         await steps.stored("a")
         await damage(
-            "INSERT INTO item(source_id, scope, key, url, lane, pool, priority, entry, entry_hash, entry_at, state,"
+            "INSERT INTO item(id, source_id, scope, key, url, lane, pool, priority, entry, entry_hash, entry_at, state,"
             " pending, opened_at, due_at, closed_at, head_n)"
-            f" SELECT source_id, scope, 'orphan', '{url_of('orphan')}', lane, pool, priority, entry, entry_hash,"
-            " entry_at, 'stored', 0, opened_at, due_at, closed_at, 1 FROM item WHERE key = 'a'"
+            f" SELECT id + 1000, source_id, scope, 'orphan', '{url_of('orphan')}', lane, pool, priority, entry,"
+            " entry_hash, entry_at, 'stored', 0, opened_at, due_at, closed_at, 1 FROM item WHERE key = 'a'"
         )
         report = await ledger.audit()
         assert report.unaccounted == 1

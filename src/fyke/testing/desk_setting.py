@@ -38,6 +38,13 @@ async def id_of(ledger: Ledger, key: str, scope: str = "notice") -> int:
     return found.item_id
 
 
+async def pass_of(ledger: Ledger, run_id: int) -> int:
+    """The only pass of a run."""
+    (found,) = (row.passes for row in await ledger.runs() if row.id == run_id)
+    (only,) = found
+    return only.id
+
+
 async def count_of(ledger: Ledger, source: str = "ggzy") -> SourceCounts:
     return next(row for row in await ledger.counts() if row.source_id == source)
 
