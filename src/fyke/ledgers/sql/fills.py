@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from fyke.db.connection import Connection, listed
@@ -36,38 +37,30 @@ class Fill:
     """How often each expected field had a value, added up over one transaction."""
 
     def __init__(self) -> None:
-        # (source, day) -> field -> [filled, total]
-        self._counts: dict[tuple[int, int], dict[str, list[int]]] = {}
+        # (source, day, (field, has a value) …) -> how many records: nearly all of a batch are filled alike.
+        self._alike: Counter[tuple[int, int, tuple[tuple[str, bool], ...]]] = Counter()
         self._at = 0
 
     def add(self, source: int, at: int, filled: dict[str, bool]) -> None:
-        if not filled:
-            return
-        self._at = at
-        fields = self._counts.setdefault((source, at // DAY_MS), {})
-        for field, has_value in filled.items():
-            count = fields.get(field)
-            if count is None:
-                fields[field] = [1 if has_value else 0, 1]
-            else:
-                count[0] += has_value
-                count[1] += 1
+        if filled:
+            self._at = at
+            self._alike[source, at // DAY_MS, tuple(filled.items())] += 1
 
     def write(self, connection: Connection) -> list[Event]:
         """Add the counts. Returns the events of what has fallen, told once until the field is back."""
-        if not self._counts:
+        if not self._alike:
             return []
-        days = [
-            (source, day, field, count[0], count[1])
-            for (source, day), fields in sorted(self._counts.items())
-            for field, count in sorted(fields.items())
-        ]
+        counts: dict[tuple[int, int, str], list[int]] = {}
         marks: dict[tuple[int, str], list[int]] = {}
-        for source, _, field, filled, total in days:
-            mark = marks.setdefault((source, field), [0, 0])
-            mark[0] += filled
-            mark[1] += total
-        connection.executemany(FILL, days)
+        for (source, day, fields), records in self._alike.items():
+            for field, has_value in fields:
+                for count in (
+                    counts.setdefault((source, day, field), [0, 0]),
+                    marks.setdefault((source, field), [0, 0]),
+                ):
+                    count[0] += records if has_value else 0
+                    count[1] += records
+        connection.executemany(FILL, [(*key, *count) for key, count in sorted(counts.items())])
         connection.executemany(MARK, [(*key, *mark) for key, mark in sorted(marks.items())])
         return self._look(connection, marks.keys())
 

@@ -5,14 +5,13 @@ Holds and robots answers outlive the frontier here (P4).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from fyke.db.connection import Connection
-from fyke.db.migrate import load_alembic, newest_schema, schema_of, upgrade
+from fyke.db.migrate import migrate
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import to_json
@@ -58,10 +57,7 @@ def plain(text: str) -> str:
 
 class StateStatements(Statements):
     async def migrate(self) -> None:
-        if await self._db.read(schema_of) == newest_schema():
-            return
-        await asyncio.to_thread(load_alembic)
-        await self._db.write(upgrade)
+        await migrate(self._db)
 
     async def identity(self) -> tuple[str, int]:
         def call(connection: Connection) -> tuple[str, int]:
