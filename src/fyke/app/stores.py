@@ -76,7 +76,7 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
         where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
         frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
         await patience.reach(where, Refill(ledger, frontier).mark)
-        yield Stores(settings, clock, ledger, frontier, _lock(database, clock))
+        yield Stores(settings, clock, ledger, frontier, _lock(settings, database, clock, stack))
 
 
 @asynccontextmanager
@@ -174,10 +174,18 @@ async def _frontier(settings: Settings, database: Any, clock: Clock, stack: Asyn
     return frontier
 
 
-def _lock(database: Any, clock: Clock) -> Lock:
+def _lock(settings: Settings, database: Any, clock: Clock, stack: AsyncExitStack) -> Lock:
+    lock: Lock
+    if settings.frontier_kind == "redis":
+        redis = back_end("fyke.frontiers.redis_lock", "redis")
+        on_redis = redis.RedisLock.at(settings.frontier, namespace=settings.redis.namespace)
+        stack.push_async_callback(on_redis.close)
+        lock = on_redis
+        return lock
     from fyke.frontiers.sql_lock import SqlLock
 
-    return SqlLock(database, clock)
+    lock = SqlLock(database, clock)
+    return lock
 
 
 def check_place(path: Path, *, create: bool) -> None:

@@ -24,7 +24,9 @@ FRONTIERS: Final[dict[str, FrontierKind]] = {
     "redis": "redis",
     "rediss": "redis",
     "redis+sentinel": "redis",
+    "rediss+sentinel": "redis",
     "redis+cluster": "redis",
+    "rediss+cluster": "redis",
 }
 FORMS: Final = {
     "sqlite": "sqlite:///fyke.db, or sqlite:////absolute/path.db",
@@ -35,7 +37,9 @@ FORMS: Final = {
     "redis": "redis://:PASSWORD@HOST:6379/0",
     "rediss": "rediss://:PASSWORD@HOST:6379/0",
     "redis+sentinel": "redis+sentinel://:PASSWORD@HOST1:26379,HOST2:26379/NAME/0",
+    "rediss+sentinel": "rediss+sentinel://:PASSWORD@HOST1:26379,HOST2:26379/NAME/0",
     "redis+cluster": "redis+cluster://:PASSWORD@HOST1:6379,HOST2:6379",
+    "rediss+cluster": "rediss+cluster://:PASSWORD@HOST1:6379,HOST2:6379",
 }
 # What other programs call the same.
 OTHER_NAMES: Final = {
@@ -52,7 +56,8 @@ OTHER_NAMES: Final = {
     "redis-cluster": "redis+cluster",
     "cluster": "redis+cluster",
 }
-SEVERAL_HOSTS: Final = frozenset({"redis+sentinel", "redis+cluster"})
+SENTINELS: Final = frozenset({"redis+sentinel", "rediss+sentinel"})
+CLUSTERS: Final = frozenset({"redis+cluster", "rediss+cluster"})
 
 
 def ledger_kind(url: str) -> LedgerKind:
@@ -82,13 +87,13 @@ def frontier_kind(url: str) -> FrontierKind:
         return "sql"
     scheme = _scheme(url, "frontier", FRONTIERS)
     parts = [part for part in _checked(url, scheme).split("/") if part]
-    if scheme == "redis+sentinel":
+    if scheme in SENTINELS:
         if not parts:
             raise ValueError(f"{masked(url)!r} names no master; write {FORMS[scheme]}")
         parts = parts[1:]
     if len(parts) > 1 or any(not part.isdecimal() for part in parts):
         raise ValueError(f"{masked(url)!r}: the database of Redis is a number; write {FORMS[scheme]}")
-    if scheme == "redis+cluster" and parts not in ([], ["0"]):
+    if scheme in CLUSTERS and parts not in ([], ["0"]):
         raise ValueError(f"{masked(url)!r}: a Redis cluster has database 0 only; write {FORMS[scheme]}")
     return FRONTIERS[scheme]
 
@@ -110,7 +115,9 @@ def _scheme(url: str, what: str, known: dict[str, LedgerKind] | dict[str, Fronti
     if near in known:
         raise ValueError(f"{masked(url)!r} is no {what}; write {FORMS[str(near)]}")
     hint = nearest(scheme or url, words)
-    forms = "; ".join(dict.fromkeys(FORMS[word] for word in words if word != "mariadb"))
+    forms = "; ".join(
+        dict.fromkeys(FORMS[word] for word in words if word != "mariadb" and not word.startswith("rediss"))
+    )
     raise ValueError(f"{masked(url)!r} is no {what}" + (f", {hint}" if hint else "") + f"; there are {forms}")
 
 
@@ -125,7 +132,7 @@ def _checked(url: str, scheme: str) -> str:
     if "@" in parts.path or "@" in parts.fragment or ("@" in parts.query and "@" not in parts.netloc):
         raise ValueError(f"{masked(url)!r} cannot be read: {escape}")
     hosts = parts.netloc.rpartition("@")[2].split(",")
-    if len(hosts) > 1 and scheme not in SEVERAL_HOSTS:
+    if len(hosts) > 1 and scheme not in SENTINELS | CLUSTERS:
         raise ValueError(f"{masked(url)!r} names several hosts; write {FORMS[scheme]}")
     for host in hosts:
         try:
