@@ -1,0 +1,164 @@
+"""Connections to one server, a master behind sentinels, or a cluster; scripts on them; what their errors mean.
+
+Nothing is repeated by the driver: a call that may have taken effect is a TransientError, and callers repeat whole
+calls, which are safe to repeat. A half-open connection is noticed by the socket's time limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fyke.errors import FykeError, TransientError, UsageError
+from fyke.frontiers.redis.address import Address
+from fyke.frontiers.redis.scripts import Script
+
+try:
+    from redis import exceptions
+    from redis.asyncio import Redis, RedisCluster
+    from redis.asyncio.cluster import ClusterNode
+    from redis.asyncio.retry import Retry
+    from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+    from redis.backoff import NoBackoff
+    from redis.maint_notifications import MaintNotificationsConfig
+except ModuleNotFoundError as error:
+    raise UsageError("a Redis frontier needs the extra 'redis'", hint="pip install 'fyke[redis]'") from error
+
+CONNECT_S: Final = 3.0
+REPLY_S: Final = 5.0
+# Longer than any wait for a wake-up, so that an idle wait is no error.
+BLOCK_S: Final = 1.0
+MOST_CONNECTIONS: Final = 16
+
+_AWAY: Final = {
+    "LOADING": "it is loading its data",
+    "READONLY": "it is a replica now: a fail-over is going on",
+    "MISCONF": "it cannot write to its disk",
+    "OOM": "its memory is full: raise maxmemory, or let the backlog drain",
+    "CLUSTERDOWN": "the cluster is down",
+    "MASTERDOWN": "its master is down",
+    "TRYAGAIN": "the cluster is moving slots",
+    "NOREPLICAS": "it has too few replicas to accept writes",
+    "BUSY": "a script keeps it busy",
+}
+_REFUSED: Final = ("WRONGPASS", "NOAUTH", "NOPERM", "ERR AUTH", "invalid password", "ERR invalid username")
+
+
+class Connection:
+    """Clients for calls and, apart from them, for waiting."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._calls, self._waits = _client(address), _client(address)
+        # Opened before the first call is refused: a person must change something.
+        self.starting = True
+        self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
+
+    async def run(self, script: Script, key: str, *arguments: bytes | str | int) -> Any:
+        """Run a script on the shard of `key`; its raw reply."""
+        async with self._turn, self.translated():
+            try:
+                return await self._calls.execute_command("EVALSHA", script.sha, 1, key, *arguments)
+            except exceptions.NoScriptError:
+                return await self._calls.execute_command(  # type: ignore[no-untyped-call,unused-ignore]
+                    "EVAL", script.text, 1, key, *arguments
+                )
+
+    async def ask(self, *words: bytes | str | int, key: str = "") -> Any:
+        """One command; on a cluster at the node that holds `key`."""
+        async with self._turn, self.translated():
+            return await self._command(self._calls, words, key)
+
+    async def first_of(self, keys: Sequence[str], seconds: float) -> None:
+        """Wait until one of these lists gives something, at most `BLOCK_S`; on a cluster the keys share a slot."""
+        async with self.translated():
+            await self._command(self._waits, ("BLPOP", *keys, f"{min(seconds, BLOCK_S):.3f}"), keys[0])
+
+    async def _command(self, client: Redis | RedisCluster, words: Sequence[bytes | str | int], key: str) -> Any:
+        if not isinstance(client, RedisCluster):
+            return await client.execute_command(*words)  # type: ignore[no-untyped-call]
+        await client.initialize()
+        node = client.get_node_from_key(key) if key else client.get_default_node()
+        if node is None:
+            raise exceptions.ClusterDownError("CLUSTERDOWN no node serves the slot")
+        return await client.execute_command(*words, target_nodes=node)
+
+    async def found(self, pattern: str, key: str) -> AsyncIterator[list[bytes]]:
+        """Names of keys that match, in batches, at the node that holds `key`."""
+        cursor: bytes | int = 0
+        while True:
+            cursor, names = await self.ask("SCAN", cursor, "MATCH", pattern, "COUNT", 1000, key=key)
+            if names:
+                yield names
+            if int(cursor) == 0:
+                return
+
+    async def close(self) -> None:
+        for client in (self._calls, self._waits):
+            await client.aclose()
+
+    @asynccontextmanager
+    async def translated(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except (exceptions.RedisError, OSError) as error:
+            raise self._meaning(error) from None
+
+    def _meaning(self, error: Exception) -> FykeError:
+        text = self.address.hidden(" ".join(str(error).split()))[:300]
+        where = f"the frontier at {self.address}"
+        if isinstance(error, exceptions.ResponseError) and text.startswith(("STALE_EPOCH", "CLOCK_STEP")):
+            return Answered(text)
+        if any(mark in text for mark in _REFUSED) or isinstance(error, exceptions.AuthenticationError):
+            message, hint = f"{where} refuses us: {text}", "check user, password and ACL of the frontier's address"
+            return UsageError(message, field="frontier", hint=hint) if self.starting else TransientError(message)
+        for mark, meaning in _AWAY.items():
+            if text.startswith(mark) or f" {mark} " in text[:80]:
+                return TransientError(f"{where}: {meaning}")
+        if isinstance(error, MasterNotFoundError):
+            return TransientError(f"{where}: the sentinels know no master {self.address.service!r} now")
+        if isinstance(error, (exceptions.TimeoutError, TimeoutError)):
+            return TransientError(f"{where} does not answer; what was asked may have been done or not")
+        return TransientError(
+            f"{where} cannot be reached: {text}" if _away(error) else f"{where} refused a call: {text}"
+        )
+
+
+class Answered(FykeError):
+    """A script's own refusal, for who called it."""
+
+
+def _away(error: Exception) -> bool:
+    return isinstance(error, (exceptions.ConnectionError, OSError))
+
+
+def _client(address: Address) -> Redis | RedisCluster:
+    options: dict[str, Any] = {
+        "username": address.user,
+        "password": address.password,
+        "socket_timeout": REPLY_S,
+        "socket_connect_timeout": CONNECT_S,
+        "socket_keepalive": True,
+        "protocol": 2,
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+        "driver_info": None,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if address.tls is not None:
+        options |= {"ssl": True, **address.tls}
+    if address.kind == "cluster":
+        nodes = [ClusterNode(host, port) for host, port in address.nodes]
+        return RedisCluster(startup_nodes=nodes, cluster_error_retry_attempts=0, **options)
+    options |= {"db": address.db, "retry_on_error": []}
+    if address.kind == "sentinel":
+        sentinel = Sentinel(  # type: ignore[no-untyped-call]
+            list(address.nodes),
+            sentinel_kwargs={name: options[name] for name in ("socket_timeout", "socket_connect_timeout", "protocol")},
+            **options,
+        )
+        master: Redis = sentinel.master_for(address.service)
+        return master
+    host, port = address.nodes[0]
+    return Redis(host=host, port=port, **options)

@@ -1,0 +1,359 @@
+"""The frontier's calls, spread over its shards.
+
+A task lives in the shard of its lane, and a lane is in one shard only, so each decision is one script (P1, P4). Calls
+over several shards are split and joined; a permit in a lane of another shard lives there, with a deadline of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Any, Self, TypeVar
+from zlib import crc32
+
+from fyke.errors import LeaseLost, TransientError
+from fyke.frontiers.redis.address import read_address
+from fyke.frontiers.redis.connection import Connection
+from fyke.frontiers.redis.opening import check_names, read_epochs
+from fyke.frontiers.redis.reading import Statistics, Sweep
+from fyke.frontiers.redis.rows import (
+    BATCH_LIMIT,
+    WAIT_LIMIT_MS,
+    best_first,
+    check_batch,
+    check_lanes,
+    check_pool,
+    check_tasks,
+    delivery_of,
+    member,
+    read_reaped,
+    reference,
+    retry_row,
+    view_of,
+)
+from fyke.frontiers.redis.scripts import Script, load_scripts
+from fyke.frontiers.redis.shard import Shard
+from fyke.frontiers.redis.waking import Waker
+from fyke.model import (
+    Delivery,
+    FrontierStats,
+    LanePolicy,
+    Leased,
+    Reaped,
+    Retry,
+    Started,
+    Task,
+    TaskKind,
+    TaskView,
+)
+from fyke.policy.politeness import strictest
+
+log = logging.getLogger("fyke.frontier")
+T = TypeVar("T")
+
+LANES_A_CALL = 500
+
+
+class RedisFrontier:
+    """Implements `ports.Frontier` on Redis 6.2 or later, or Valkey. Time is the server's.
+
+    `open` connects and checks; then `rebuild` says whose frontier it is.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        namespace: str,
+        shards: int,
+        lease_ms: int,
+        random: Random,
+        scripts: Mapping[str, Script] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection, self._random, self._lease_ms, self._monotonic = connection, random, lease_ms, monotonic
+        self._still_until = monotonic()
+        scripts = scripts or load_scripts()
+        self._shards = [
+            Shard(connection, scripts, f"{{fyke:{namespace}:{number}}}:", monotonic, self._pause)
+            for number in range(shards)
+        ]
+        self._turn = 0
+        self._waker = Waker(connection, [shard.prefix for shard in self._shards])
+        self._sweep, self._statistics = Sweep(self._shards), Statistics(self._shards)
+
+    @classmethod
+    async def open(cls, url: str, *, namespace: str, shards: int, lease_ms: int, random: Random) -> Self:
+        """Connect, and refuse a server that would lose or evict tasks.
+
+        Raises:
+            UsageError: a person must change the address or the server's settings.
+            TransientError: it cannot be reached now.
+        """
+        check_names(namespace, shards)
+        connection = Connection(read_address(url))
+        try:
+            frontier = cls(connection, namespace=namespace, shards=shards, lease_ms=lease_ms, random=random)
+            await frontier.bind()
+        except BaseException:
+            await connection.close()
+            raise
+        connection.starting = False
+        return frontier
+
+    async def bind(self) -> None:
+        """Take the frontier as it is found; `rebuild` makes one that is not there."""
+        for shard, epoch in zip(self._shards, await read_epochs(self._connection, self._shards), strict=True):
+            shard.epoch = epoch
+
+    # --- Lanes ---
+
+    async def configure(self, lanes: Sequence[LanePolicy], *, tighten: bool = False) -> None:
+        check_lanes(one.lane for one in lanes)
+        rows: dict[Shard, list[tuple[str, int, int, int]]] = {shard: [] for shard in self._shards}
+        for one in strictest(lanes):
+            rows[self._of(one.lane)].append((one.lane, one.gap, one.jitter, one.concurrency))
+        for shard, own in rows.items():
+            if tighten and not own:
+                continue
+            # A whole configuration counts from its last call on.
+            stamp = 1 + await shard.call("configure", [0, True, False, []])
+            for start in range(0, max(1, len(own)), LANES_A_CALL):
+                last = start + LANES_A_CALL >= len(own)
+                await shard.call("configure", [stamp, tighten, last, own[start : start + LANES_A_CALL]])
+
+    async def hold(self, lane: str, until: int, reason: str) -> None:
+        check_lanes([lane])
+        await self._of(lane).call("hold", [lane, until, reason])
+
+    async def held(self, lane: str) -> int:
+        wait: int = await self._of(lane).call("held", [lane])
+        return wait
+
+    # --- Tasks ---
+
+    async def offer(self, tasks: Sequence[Task]) -> int:
+        check_tasks(tasks)
+        wanted = best_first(tasks)
+        if len(self._shards) > 1:
+            wanted = await self._not_elsewhere(wanted)
+        parts: dict[Shard, list[list[object]]] = {}
+        for key, task in wanted.items():
+            row = [
+                key,
+                task.generation,
+                task.lane,
+                task.pool,
+                min(max(task.priority, 0), 2),
+                task.source_hash,
+                task.starts,
+            ]
+            parts.setdefault(self._of(task.lane), []).append(row)
+        answers = await asyncio.gather(*(shard.call("offer", rows) for shard, rows in parts.items()))
+        return sum(new for new, _ in answers)
+
+    async def lease(self, limit: int, duration_ms: int, *, worker: str, pool: str = "text") -> Leased:
+        check_pool(pool)
+        self._waker.pools.add(pool)
+        deliveries: list[Delivery] = []
+        waits: list[int] = []
+        # Each time another shard comes first, or it would have all that one worker can take.
+        self._turn = (self._turn + 1) % len(self._shards)
+        for shard in (*self._shards[self._turn :], *self._shards[: self._turn]):
+            room = min(max(0, limit - len(deliveries)), BATCH_LIMIT)
+            now, (wait, rows) = await shard.timed("lease", partial(self._lease_row, pool, room, worker, duration_ms))
+            deliveries += [delivery_of(row, pool, worker, now + duration_ms) for row in rows]
+            waits.append(wait)
+        return Leased(deliveries, min(waits))
+
+    async def begin(self, deliveries: Sequence[Delivery]) -> list[Started]:
+        draw = self._random.random
+        answers = await self._spread("begin", deliveries, lambda one: (*reference(one), draw()), list, list)
+        return [Started(lost, starts, wait, reserved) for lost, starts, wait, reserved in answers]
+
+    async def permit(self, delivery: Delivery, lane: str, limit_ms: int = 5_000) -> int:
+        check_lanes([lane])
+        home, there = self._of(delivery.task.lane), self._of(lane)
+        key, token = reference(delivery)
+        draw = self._random.random()
+        if home is there:
+            wait = await home.call("permit", lambda: [key, token, lane, limit_ms, draw, self._still])
+        else:
+            # Written down at home first, so that the end of the lease ends the place there.
+            wait = await home.call("abroad", [key, token, lane])
+            if wait is not False:
+                place = [member(delivery), lane, limit_ms, draw, *wait]
+                wait = await there.call("visit", lambda: [*place, self._still])
+        if wait is False:
+            raise LeaseLost(f"task {key} is not {delivery.worker}'s any more")
+        return int(wait)
+
+    async def extend(self, deliveries: Sequence[Delivery], duration_ms: int) -> list[bool]:
+        def arguments(rows: list[Any]) -> list[Any]:
+            return [duration_ms, rows]
+
+        return await self._end("extend", deliveries, reference, arguments, renewed=duration_ms)
+
+    async def ack(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        return await self._end("finish", deliveries, reference, lambda rows: ["acked", rows])
+
+    async def bury(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        return await self._end("finish", deliveries, reference, lambda rows: ["buried", rows])
+
+    async def release(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        return await self._end("release", deliveries, reference, list)
+
+    async def retry(self, retries: Sequence[Retry]) -> list[bool]:
+        by_place = {id(one.delivery): one for one in retries}
+        deliveries = [one.delivery for one in retries]
+        if len(by_place) < len(retries):
+            # One delivery twice in a batch: the first one counts.
+            by_place = {id(one.delivery): one for one in reversed(retries)}
+        return await self._end("retry", deliveries, lambda one: retry_row(by_place[id(one)]), list)
+
+    async def reap(self, limit: int = 100) -> list[Reaped]:
+        reaped: list[Reaped] = []
+        try:
+            for shard in self._shards:
+                room = min(limit, BATCH_LIMIT) - len(reaped)
+                if room > 0:
+                    rows = await shard.call("reap", partial(self._reap_row, room))
+                    reaped += [read_reaped(row) for row in rows]
+        except TransientError:
+            self._pause()
+            raise
+        return reaped
+
+    async def pause_reaping(self) -> None:
+        self._pause()
+
+    # --- Looking and mending ---
+
+    async def keys(self, after: str = "", limit: int = 1000) -> list[tuple[str, int, TaskKind]]:
+        return await self._sweep.page(after, min(limit, BATCH_LIMIT))
+
+    async def known(self, keys: Sequence[str]) -> list[int | None]:
+        check_batch(keys)
+        if not keys:
+            return []
+        answers = await asyncio.gather(*(shard.call("known", list(keys)) for shard in self._shards))
+        return [max((one for one in found if one is not False), default=None) for found in zip(*answers, strict=True)]
+
+    async def drop(self, keys: Sequence[tuple[str, int]]) -> int:
+        check_batch(keys)
+        if not keys:
+            return 0
+        return sum([await shard.call("drop", list(dict.fromkeys(keys))) for shard in self._shards])
+
+    async def view(self, key: str) -> TaskView | None:
+        for shard in self._shards:
+            row = await shard.call("view", [key])
+            if row:
+                return view_of(key, row)
+        return None
+
+    async def stats(self) -> FrontierStats:
+        return await self._statistics.read()
+
+    async def rebuild(self, ledger_id: str, epoch: int) -> bool:
+        mark = f"{self._random.getrandbits(64):016x}"
+        made = [await shard.make(f"{ledger_id}:{epoch}", mark, len(self._shards)) for shard in self._shards]
+        return any(made)
+
+    async def wait(self, timeout_ms: int) -> None:
+        await self._waker.wait(min(max(timeout_ms, 0), WAIT_LIMIT_MS) / 1000)
+
+    async def close(self) -> None:
+        await self._waker.close()
+        await self._connection.close()
+
+    # --- Shards ---
+
+    def _of(self, lane: str) -> Shard:
+        return self._shards[crc32(lane.encode()) % len(self._shards)]
+
+    def _pause(self) -> None:
+        self._still_until = self._monotonic() + self._lease_ms / 1000
+
+    def _lease_row(self, pool: str, limit: int, worker: str, duration_ms: int) -> list[object]:
+        return [pool, limit, worker, duration_ms, self._still]
+
+    def _reap_row(self, limit: int) -> list[object]:
+        return [limit, self._still]
+
+    @property
+    def _still(self) -> bool:
+        return self._monotonic() < self._still_until
+
+    async def _spread(
+        self,
+        name: str,
+        deliveries: Sequence[Delivery],
+        row: Callable[[Delivery], Any],
+        arguments: Callable[[list[Any]], list[Any]],
+        answers: Callable[[Any], list[Any]],
+    ) -> list[Any]:
+        """One call for each shard; the answers in the order of the deliveries."""
+        check_batch(deliveries)
+        parts: dict[Shard, list[int]] = {}
+        for index, one in enumerate(deliveries):
+            parts.setdefault(self._of(one.task.lane), []).append(index)
+        calls = (shard.call(name, arguments([row(deliveries[at]) for at in places])) for shard, places in parts.items())
+        joined: list[Any] = [None] * len(deliveries)
+        for places, result in zip(parts.values(), await asyncio.gather(*calls), strict=True):
+            for at, answer in zip(places, answers(result), strict=True):
+                joined[at] = answer
+        return joined
+
+    async def _end(
+        self,
+        name: str,
+        deliveries: Sequence[Delivery],
+        row: Callable[[Delivery], Any],
+        arguments: Callable[[list[Any]], list[Any]],
+        *,
+        renewed: int = 0,
+    ) -> list[bool]:
+        """A fenced call; permits in other shards end with their lease, or are renewed with it."""
+        abroad: list[tuple[str, str]] = []
+
+        def answers(result: Any) -> list[Any]:
+            ours, foreign = result
+            abroad.extend(foreign)
+            return list(ours)
+
+        joined = await self._spread(name, deliveries, row, arguments, answers)
+        places: dict[Shard, list[tuple[str, int]]] = {}
+        for one, lane in abroad:
+            places.setdefault(self._of(lane), []).append((one, renewed))
+        for shard, rows in places.items():
+            # What is done is done: without this call they end with the deadline that they have.
+            with contextlib.suppress(TransientError):
+                await shard.call("leave", rows)
+        return joined
+
+    async def _not_elsewhere(self, wanted: dict[str, Task]) -> dict[str, Task]:
+        """Tasks whose lane is in another shard than before leave that one first."""
+        live: dict[str, list[tuple[int, Shard]]] = {}
+        found = await asyncio.gather(*(shard.call("known", list(wanted)) for shard in self._shards if wanted))
+        for shard, generations in zip(self._shards, found, strict=False):
+            for key, generation in zip(wanted, generations, strict=True):
+                if generation is not False:
+                    live.setdefault(key, []).append((generation, shard))
+        left: dict[Shard, list[tuple[str, int]]] = {}
+        kept = dict(wanted)
+        for key, places in live.items():
+            here = self._of(wanted[key].lane)
+            for generation, shard in places:
+                if shard is not here and generation >= wanted[key].generation:
+                    kept.pop(key, None)
+                elif shard is not here:
+                    left.setdefault(shard, []).append((key, generation))
+        for shard, rows in left.items():
+            await shard.call("drop", rows)
+        return kept
