@@ -12,6 +12,7 @@ HOT = {
     "page: reopen": entries.REOPEN,
     "page: store": entries.STORE,
     "page: shown last": coverage.SHOWN_LAST,
+    "page: suspicious": coverage.SUSPICIOUS,
     "page: shown before": coverage.KEEP_SHOWN,
     "page: sighting": pages.SIGHTING,
     "page: count": pages.COUNT,

@@ -52,7 +52,7 @@ def no_generation(patch: Patch) -> None:
 
 
 def no_pending(patch: Patch) -> None:
-    without(patch, commits, "AND pending = 1", "", "STORED", "CLOSED", "UNREVISITED", "ATTEMPTED")
+    without(patch, commits, "AND pending > 0", "", "STORED", "CLOSED", "UNREVISITED", "ATTEMPTED")
     patch.setattr(commits, "is_live", lambda target, result: target.generation == result.generation)
 
 

@@ -27,7 +27,8 @@ ITEMS = """
 SELECT id, source_id, scope, key, url, state, entry_hash, head_n, head_hash, first_started_at, paused_base, generation,
   pending FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
 """
-LIVE = "id = ? AND generation = ? AND pending = 1"
+# Not `= 1`: PostgreSQL would walk the index of all that is pending, which it took for nearly empty a moment ago.
+LIVE = "id = ? AND generation = ? AND pending > 0"
 STORED = f"""
 UPDATE item SET state = 'stored', pending = 0, closed_at = ?, outcome = '', reason = '', head_n = ?, head_hash = ?
 WHERE {LIVE}

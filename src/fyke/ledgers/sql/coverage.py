@@ -25,16 +25,16 @@ SELECT id, newest_key, newest_at, oldest_key, oldest_at FROM stretch WHERE listi
 COVERED = "UPDATE sighting SET stretch_id = ? WHERE last_pass = ? AND stretch_id IS NULL"
 BEFORE = "SELECT key FROM shown_before WHERE pass_id = ?"
 COVERED_BEFORE = """
-UPDATE sighting SET stretch_id = ? WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?))
-  AND stretch_id IS NULL
+UPDATE sighting SET stretch_id = coalesce(stretch_id, ?)
+WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?))
 """
 # What a page shows gets its last pass from it. Where the one before is suspicious, a person may still accept it, and
 # only then does it cover: what it has shown stays on record.
 SHOWN_LAST = """
-SELECT g.last_pass, g.key, g.item_id FROM sighting g JOIN pass p ON p.id = g.last_pass
-WHERE g.listing_id = ? AND g.key IN (SELECT value FROM json_each(?)) AND g.stretch_id IS NULL
-  AND p.state = 'suspicious'
+SELECT last_pass, key, item_id, stretch_id FROM sighting
+WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?))
 """
+SUSPICIOUS = "SELECT id FROM pass WHERE state = 'suspicious' AND id IN (SELECT value FROM json_each(?))"
 KEEP_SHOWN = """
 INSERT INTO shown_before(pass_id, key, item_id) VALUES (?, ?, ?)
 ON CONFLICT(pass_id, key) DO UPDATE SET item_id = excluded.item_id
@@ -97,10 +97,14 @@ def cover(connection: Connection, pass_id: int, *, joined: bool, now: int, reaso
         connection.execute(FORGET_SHOWN, (pass_id,))
 
 
-def keep_shown(connection: Connection, listing_id: int, keys: Iterable[str]) -> None:
+def keep_shown(connection: Connection, pass_id: int, listing_id: int, keys: Iterable[str]) -> None:
     """Before a page's sightings are written: keep what suspicious passes have shown of these keys."""
     rows = connection.execute(SHOWN_LAST, (listing_id, listed(keys))).fetchall()
-    connection.executemany(KEEP_SHOWN, sorted(rows))
+    loose = [row[:3] for row in rows if row[3] is None and row[0] != pass_id]
+    if loose:
+        passes = listed(sorted({row[0] for row in loose}))
+        suspicious = {id for (id,) in connection.execute(SUSPICIOUS, (passes,))}
+        connection.executemany(KEEP_SHOWN, sorted(row for row in loose if row[0] in suspicious))
 
 
 def read_anew(connection: Connection, scopes: Iterable[str]) -> None:

@@ -85,7 +85,7 @@ def _write(
     work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
     take(work, rows, known, connection.new_ids("item", missing) if missing else ())
     write_work(connection, work)
-    keep_shown(connection, listing, [row.key for row in rows])
+    keep_shown(connection, pass_id, listing, [row.key for row in rows])
     connection.executemany(
         SIGHTING,
         [
