@@ -105,6 +105,11 @@ class Connection:
             yield
         except (exceptions.RedisError, OSError) as error:
             raise self._meaning(error) from None
+        except RuntimeError as error:
+            # What uvloop says of writing to a connection that was reset a moment ago.
+            if "handler is closed" not in str(error):
+                raise
+            raise self._meaning(exceptions.ConnectionError("the connection was reset")) from None
 
     def _meaning(self, error: Exception) -> FykeError:
         text = self.address.hidden(" ".join(str(error).split()))[:300]
