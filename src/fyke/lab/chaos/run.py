@@ -100,7 +100,7 @@ async def run_chaos(config: ChaosConfig, effects: EffectLog, tell: Tell) -> Chao
         keeping.cancel()
         for name in await players.stop(STOP_S):
             history.left(name, -1)
-        verdict = await _judge(settings, arena, effects)
+        verdict = await _judge(settings, arena, effects, history)
         report = _report(config, names, history, verdict, settle_seconds, settled=settled)
         history.write("result", report=report, good=report.good)
         return report
@@ -226,9 +226,20 @@ async def _open_run(stores: Stores, url: str) -> None:
         await stores.frontier.offer(opened.tasks)
 
 
-async def _judge(settings: Settings, arena: Arena, effects: EffectLog) -> Verdict:
+async def _deaths(stores: Stores) -> list[str]:
+    """Children of workers that ended though no signal was sent: each is told as an event by its supervisor."""
+    found, after = [], 0
+    while events := await stores.ledger.events(after):
+        after = events[-1].id
+        found += [event.message for event in events if event.kind == "worker_died" and "exit code" in event.message]
+    return found
+
+
+async def _judge(settings: Settings, arena: Arena, effects: EffectLog, history: History) -> Verdict:
     async with open_stores(settings, wait=True) as stores:
         report = await audit(stores.ledger, stores.frontier)
+        for text in await _deaths(stores):
+            history.left(text, -1)
         rows = [
             Row(str(row["_key"]), int(row["_version"]), str(row["title"]))
             async for chunk in stores.ledger.rows(SOURCE_ID)
