@@ -49,6 +49,24 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
+class Rows:
+    """A `Cursor` over rows that a server has sent."""
+
+    __slots__ = ("_next", "_rows")
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        self._rows, self._next = rows, iter(rows)
+
+    def fetchone(self) -> Any:
+        return next(self._next, None)
+
+    def fetchall(self) -> list[Any]:
+        return list(self._next)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._next
+
+
 class Connection(Protocol):
     """A transaction or a snapshot. Valid inside its call only; a call may not keep it."""
 

@@ -28,9 +28,11 @@ BYTES_FEW, BYTES_MANY = 500_000, 4_000_000
 COUNTER = {
     "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = ?",
     "postgres": "SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence(quote_ident(?), 'id') AS regclass))",
+    "mysql": "SELECT next - 1 FROM id_block WHERE name = ?",
 }
 SET_COUNTER = {
     "postgres": "SELECT setval(CAST(pg_get_serial_sequence(quote_ident(?), 'id') AS regclass), ?)",
+    "mysql": "INSERT INTO id_block(name, next) VALUES (?, ? + 1) ON CONFLICT(name) DO UPDATE SET next = excluded.next",
 }
 
 
@@ -252,5 +254,8 @@ def _keep(connection: Connection, name: str, highest: int) -> None:
         if METADATA.tables[name].dialect_options["sqlite"]["autoincrement"]:
             connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
             connection.execute("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", (name, highest))
-    else:
-        connection.execute(SET_COUNTER[connection.dialect], (name, highest))
+        return
+    connection.execute(SET_COUNTER[connection.dialect], (name, highest))
+    if connection.dialect == "mysql":
+        # Where the counter is the table's own.
+        connection.execute(f"ALTER TABLE {quoted(name)} AUTO_INCREMENT = {highest + 1}")

@@ -2,7 +2,8 @@
 
 It is written as SQLite takes it, in the subset that the other two know in some form: `?`, `?1` and `:name`; lists as
 `x [NOT] IN (SELECT value FROM json_each(?))`; locks (`FOR UPDATE [SKIP LOCKED]`) last; `ON CONFLICT(…) DO UPDATE`;
-greatest and least without NULL. What is outside it raises ValueError at its first use on a server, naming the piece.
+greatest and least without NULL; `number(?)` where a number must keep all its digits. What is outside it raises
+ValueError at its first use on a server, naming the piece.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec import Struct
 
-from fyke.db.tokens import Token, closing, find, is_name, is_param, join, matches, params, read, split
+from fyke.db.tokens import Token, closing, find, is_name, is_param, join, matches, read, split
 
 TEXTS_REMEMBERED = 2_048
 LIST = "\0"  # where MariaDB's list of placeholders goes, one for each value
@@ -23,8 +25,9 @@ _SQLITE_WORDS = {
     "least(": "min(",
     "IS NOT DISTINCT FROM": "IS",
     "IS DISTINCT FROM": "IS NOT",
+    "number(?)": "?",
 }
-_SQLITE_PIECE = re.compile(r"\bgreatest\(|\bleast\(|\bIS NOT DISTINCT FROM\b|\bIS DISTINCT FROM\b")
+_SQLITE_PIECE = re.compile(r"\bnumber\(\?\)|\bgreatest\(|\bleast\(|\bIS NOT DISTINCT FROM\b|\bIS DISTINCT FROM\b")
 
 _FOREIGN_CALLS = frozenset(
     {
@@ -34,7 +37,7 @@ _FOREIGN_CALLS = frozenset(
 )
 _FOREIGN_WORDS = frozenset({"GLOB", "ROWID", "RETURNING", "REGEXP", "LIKE", "FILTER", "NULLS", "PRAGMA", "MATCH"})
 _FOREIGN_SIGNS = {"||": "concatenate in Python", "==": "write =", "::": "write CAST", "->": "", "->>": ""}
-_POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
+POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 _MYSQL_TYPES = {"INTEGER": "SIGNED", "BIGINT": "SIGNED", "TEXT": "CHAR", "REAL": "DOUBLE", "BLOB": "BINARY"}
 # Names of our columns and tables that are words of MariaDB or MySQL; written small, as names are.
 _MYSQL_RESERVED = frozenset({"key", "keys", "rank", "values", "read", "groups", "lead", "lag", "row", "rows", "system"})
@@ -48,17 +51,7 @@ class Text(Struct, frozen=True):
     keys: tuple[int | str, ...]
     lists: frozenset[int]
     plain: bool  # the values can be handed on as they are
-
-
-class Batch(Struct, frozen=True):
-    """One statement over the columns of many rows: `LIST` stands where the arrays go.
-
-    `unique` are the places of a row that no two rows may have in common; empty where it does not matter.
-    """
-
-    sql: str
-    count: int
-    unique: tuple[int, ...]
+    numbers: frozenset[int] = frozenset()  # which of them are marked `number(?)`
 
 
 def for_sqlite(sql: str) -> str:
@@ -67,44 +60,22 @@ def for_sqlite(sql: str) -> str:
 
 
 def for_postgres(sql: str) -> Text:
-    return _numbered(_shared(sql, _POSTGRES_TYPES))
+    return _numbered(shared(sql, POSTGRES_TYPES))
 
 
 def for_mysql(sql: str) -> Text:
-    """With `%s`, and `LIST` for each list."""
-    tokens = _shared(sql, _MYSQL_TYPES)
+    """With `?` for each value, repeated where it is repeated, and `LIST` for each list."""
+    tokens = shared(sql, _MYSQL_TYPES)
     _refuse_late_reads(tokens)
-    return _percent(list(_mysql_words(_duplicate_key(tokens))))
-
-
-def batch_for_postgres(sql: str) -> Batch:
-    """INSERT, UPDATE or DELETE over `unnest`, for rows of positional values.
-
-    Raises:
-        ValueError: the statement has another shape.
-    """
-    tokens = _shared(sql, _POSTGRES_TYPES)
-    if any(t.text == "ANY" for t in tokens) or any(t.text[0] == ":" or t.text[1:].isdigit() for t in params(tokens)):
-        raise ValueError(f"many rows take plain `?` only: {sql}")
-    count = sum(1 for _ in params(tokens))
-    columns = ", ".join(f"p{n}" for n in range(count))
-    rows = read(f" unnest({LIST}) AS fyke_rows({columns})")
-    kind = tokens[0].text.upper()
-    if kind == "INSERT":
-        return Batch(join(_from_rows(_insert(tokens, rows))), count, _conflict_places(tokens))
-    where = find(tokens, "WHERE")
-    if kind not in ("UPDATE", "DELETE") or where == len(tokens):
-        raise ValueError(f"many rows take INSERT, UPDATE or DELETE with a WHERE: {sql}")
-    source = [Token("FROM" if kind == "UPDATE" else "USING"), *rows]
-    first = sum(1 for _ in params(tokens[:where]))
-    return Batch(join(_from_rows([*tokens[:where], *source, *tokens[where:]])), count, tuple(range(first, count)))
+    text = _placed(list(_mysql_words(_duplicate_key(tokens))))
+    return msgspec.structs.replace(text, numbers=_number_places(read(sql)))
 
 
 # --- What both servers share ---
 
 
-def _shared(sql: str, types: dict[str, str]) -> list[Token]:
-    tokens = list(_hints_dropped(read(sql)))
+def shared(sql: str, types: dict[str, str]) -> list[Token]:
+    tokens = list(_hints_dropped(list(_marks_dropped(read(sql)))))
     tokens = list(_lists(tokens))
     _refuse_foreign(tokens, sql)
     tokens = [
@@ -128,6 +99,17 @@ def _hints_dropped(tokens: list[Token]) -> Iterator[Token]:
         else:
             if not (matches(tokens, at, "CROSS JOIN") and _has_on(tokens, at + 2)):
                 yield tokens[at]
+            at += 1
+
+
+def _marks_dropped(tokens: list[Token]) -> Iterator[Token]:
+    at = 0
+    while at < len(tokens):
+        if matches(tokens, at, "NUMBER ( ? )"):
+            yield Token(tokens[at + 2].text, tokens[at].space)
+            at += 4
+        else:
+            yield tokens[at]
             at += 1
 
 
@@ -232,45 +214,12 @@ def _key(token: Token, seen: int) -> int | str:
     return int(token.text[1:]) - 1 if token.text[0] == "?" else token.text[1:]
 
 
-def _from_rows(tokens: Sequence[Token]) -> Iterator[Token]:
-    place = 0
-    for token in tokens:
-        if is_param(token):
-            yield Token(f"fyke_rows.p{place}", token.space)
-            place += 1
-        else:
-            yield token
-
-
-def _insert(tokens: list[Token], rows: list[Token]) -> list[Token]:
-    values = find(tokens, "VALUES")
-    if values < len(tokens):
-        end = closing(tokens, values + 1)
-        if any(params(tokens[end:])):
-            raise ValueError(f"many rows take no value after VALUES (…): {join(tokens)}")
-        row = [Token(tokens[values + 2].text), *tokens[values + 3 : end]]
-        return [*tokens[:values], Token("SELECT"), *row, Token("FROM"), *rows, *tokens[end + 1 :]]
-    source = find(tokens, "FROM")
-    if source == len(tokens) or any(params(tokens[find(tokens, "CONFLICT") :])):
-        raise ValueError(f"many rows take INSERT … VALUES or INSERT … SELECT … FROM: {join(tokens)}")
-    return [*tokens[: source + 1], *rows, Token("CROSS"), Token("JOIN"), *tokens[source + 1 :]]
-
-
-def _conflict_places(tokens: list[Token]) -> tuple[int, ...]:
-    conflict, values = find(tokens, "CONFLICT"), find(tokens, "VALUES")
-    if conflict == len(tokens) or values == len(tokens):
-        return ()
-    unique = {token.text for token in tokens[conflict + 2 : closing(tokens, conflict + 1)] if is_name(token)}
-    names = [part[0].text for part in split(tokens[4 : closing(tokens, 3)])]
-    place, found = 0, []
-    for name, part in zip(names, split(tokens[values + 2 : closing(tokens, values + 1)]), strict=True):
-        if name in unique and len(part) == 1 and is_param(part[0]):
-            found.append(place)
-        place += sum(1 for _ in params(part))
-    return tuple(found)
-
-
 # --- MariaDB and MySQL ---
+
+
+def _number_places(tokens: list[Token]) -> frozenset[int]:
+    places = [at for at, token in enumerate(tokens) if is_param(token)]
+    return frozenset(n for n, at in enumerate(places) if at > 1 and matches(tokens, at - 2, "NUMBER ( ? )"))
 
 
 def _assignments(tokens: list[Token]) -> list[list[Token]]:
@@ -342,7 +291,7 @@ def _mysql_words(tokens: list[Token]) -> Iterator[Token]:
         at += 1
 
 
-def _percent(tokens: list[Token]) -> Text:
+def _placed(tokens: list[Token]) -> Text:
     keys: list[int | str] = []
     lists: set[int] = set()
     done: list[Token] = []
@@ -356,8 +305,8 @@ def _percent(tokens: list[Token]) -> Text:
         token = tokens[at]
         if is_param(token):
             keys.append(_key(token, len(keys)))
-            done.append(Token(LIST if listing else "%s", token.space))
+            done.append(Token(LIST if listing else "?", token.space))
         else:
-            done.append(Token(token.text.replace("%", "%%"), token.space))
+            done.append(token)
         at += 1
     return Text(join(done), tuple(keys), frozenset(lists), keys == list(range(len(keys))) and not lists)

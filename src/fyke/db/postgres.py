@@ -14,9 +14,11 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from fyke.db.address import Address
-from fyke.db.connection import Dialect, RepeatTransaction, Values
-from fyke.db.dialect import LIST, Batch, Text, batch_for_postgres, for_postgres
+from fyke.db.batches import Batch, batch_for_postgres
+from fyke.db.connection import Dialect, RepeatTransaction, Rows, Values
+from fyke.db.dialect import LIST, Text, for_postgres
 from fyke.db.errors import is_lost
+from fyke.db.numbers import plain_number
 from fyke.db.upgrading import upgrade_server
 from fyke.errors import UsageError
 
@@ -69,25 +71,8 @@ class Statement(Struct, frozen=True):
     sql: str
     text: Text
     types: tuple[str, ...]
-    numerics: tuple[int, ...]
-
-
-class Rows:
-    """All rows of an answer, as tuples."""
-
-    __slots__ = ("_next", "_rows")
-
-    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
-        self._rows, self._next = rows, iter(rows)
-
-    def fetchone(self) -> Any:
-        return next(self._next, None)
-
-    def fetchall(self) -> list[Any]:
-        return list(self._next)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._next
+    exact: bool  # some of its parameters are numeric or boolean
+    numerics: bool  # some of its columns are numeric
 
 
 class PostgresConnection:
@@ -102,15 +87,14 @@ class PostgresConnection:
 
     def execute(self, sql: str, values: Values = (), /) -> Rows:
         statement = self._database.known.get(sql) or self._learn(sql)
-        return Rows(self._fetch(statement, _bound(statement.text, values)))
+        return Rows(self._fetch(statement, _bound(statement, values)))
 
     def _fetch(self, statement: Statement, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         found = ask(self._raw.fetch(statement.sql, *values, timeout=self._timeout))
         rows = [tuple(row) for row in found]
         if not statement.numerics:
             return rows
-        numerics = set(statement.numerics)
-        return [tuple(_whole(value) if at in numerics else value for at, value in enumerate(row)) for row in rows]
+        return [tuple(plain_number(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
 
     def _learn(self, sql: str, text: Text | None = None) -> Statement:
         text = text or for_postgres(sql)
@@ -121,9 +105,10 @@ class PostgresConnection:
         def widen(found: re.Match[str]) -> str:
             return f"{found[0]}::{wide[found[1]]}" if found[1] in wide else found[0]
 
-        numerics = [at for at, column in enumerate(prepared.get_attributes()) if column.type.name == "numeric"]
+        numerics = any(column.type.name == "numeric" for column in prepared.get_attributes())
+        exact = not {"numeric", "bool"}.isdisjoint(types)
         final = _PARAMETER.sub(widen, text.sql) if wide else text.sql
-        statement = Statement(final, text, tuple(WIDENED.get(name, name) for name in types), tuple(numerics))
+        statement = Statement(final, text, tuple(WIDENED.get(name, name) for name in types), exact, numerics)
         self._database.known[sql] = statement
         return statement
 
@@ -136,14 +121,17 @@ class PostgresConnection:
         known = self._database.batches.get(sql)
         if known is None:
             batch = batch_for_postgres(sql)
-            types = (self._database.known.get(sql) or self._learn(sql)).types
-            arrays = ", ".join(f"${n + 1}::{name}[]" for n, name in enumerate(types))
-            known = self._database.batches[sql] = (batch.sql.replace(LIST, arrays), batch)
-        text, batch = known
+            statement = self._database.known.get(sql) or self._learn(sql)
+            arrays = ", ".join(f"${n + 1}::{name}[]" for n, name in enumerate(statement.types))
+            known = self._database.batches[sql] = (batch.sql.replace(LIST, arrays), batch, statement)
+        text, batch, statement = known
         for wave in _waves(found, batch):
             for start in range(0, len(wave), ROWS_AT_ONCE):
                 # Unequal rows would be filled up with NULL.
-                columns = list(zip(*wave[start : start + ROWS_AT_ONCE], strict=True))
+                columns: list[Sequence[Any]] = list(zip(*wave[start : start + ROWS_AT_ONCE], strict=True))
+                if statement.exact:
+                    kinds = zip(columns, statement.types, strict=True)
+                    columns = [[_exact(kind, value) for value in column] for column, kind in kinds]
                 ask(self._raw.fetch(text, *columns, timeout=self._timeout))
 
     def insert(self, sql: str, values: Values = (), /) -> int:
@@ -152,7 +140,7 @@ class PostgresConnection:
         if statement is None:
             text = for_postgres(sql)
             statement = self._learn(key, Text(f"{text.sql} RETURNING id", text.keys, text.lists, text.plain))
-        ((found,),) = self._fetch(statement, _bound(statement.text, values))
+        ((found,),) = self._fetch(statement, _bound(statement, values))
         return int(found)
 
     def new_ids(self, table: str, count: int, /) -> list[int]:
@@ -207,7 +195,7 @@ class PostgresDatabase(ServerDatabase):
     def __init__(self, address: Address, *, connections: int = CONNECTIONS) -> None:
         super().__init__(address, connections=connections)
         self.known: dict[str, Statement] = {}
-        self.batches: dict[str, tuple[str, Batch]] = {}
+        self.batches: dict[str, tuple[str, Batch, Statement]] = {}
         self.sequences: dict[str, str] = {}
         self._listener: Any = None
         self._tried = 0.0
@@ -294,19 +282,24 @@ class PostgresDatabase(ServerDatabase):
             self._listener.terminate()
 
 
-def _bound(text: Text, values: Values) -> Sequence[Any]:
+def _bound(statement: Statement, values: Values) -> Sequence[Any]:
+    text = statement.text
     asked: Any = values
-    if text.plain:
-        return asked  # type: ignore[no-any-return]
-    found: list[Any] = [asked[key] for key in text.keys]
-    for place in text.lists:
-        found[place] = found[place].values
+    found: Sequence[Any] = asked if text.plain else [asked[key] for key in text.keys]
+    if text.lists:
+        found = [value.values if place in text.lists else value for place, value in enumerate(found)]
+    if statement.exact:
+        found = [_exact(statement.types[place], value) for place, value in enumerate(found)]
     return found
 
 
-def _whole(value: Any) -> Any:
-    """A sum as a whole number; what has decimals as it is."""
-    return int(value) if isinstance(value, Decimal) and value.as_tuple().exponent == 0 else value
+def _exact(kind: str, value: Any) -> Any:
+    """A number or a truth value as the driver wants it; digits are never lost."""
+    if value is None:
+        return None
+    if kind == "numeric":
+        return Decimal(repr(value) if isinstance(value, float) else value)
+    return bool(value) if kind == "bool" else value
 
 
 def _waves(rows: list[Sequence[Any]], batch: Batch) -> list[list[Sequence[Any]]]:

@@ -86,9 +86,8 @@ SOURCE = table(
 )
 Index("source_scope", SOURCE.c.scope)
 
-TYPED_TABLE = table(
-    "typed_table", _text("name", key=True), _text("columns"), _int("made_at"), _int("changed_at")
-)  # columns: JSON [[name, type], …] in the table's order
+# columns: JSON [[name, type], …] in the table's order
+TYPED_TABLE = table("typed_table", _text("name", key=True), _text("columns"), _int("made_at"), _int("changed_at"))
 
 LISTING = table(
     "listing",

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from fyke.db.names import CORE_NAMES
+from fyke.db.numbers import WHOLE_LIMIT, plain_number
 from fyke.errors import UsageError
 from fyke.model import Column, ColumnType, Fields
 
@@ -32,8 +33,6 @@ SQL_TYPES: Mapping[ColumnType, str] = {
     ColumnType.BOOLEAN: "INTEGER",
     ColumnType.JSON: "TEXT",
 }
-WHOLE_LIMIT = 2**63
-FLOAT_DIGITS = 15
 TABLES_REMEMBERED = 256
 
 
@@ -113,14 +112,7 @@ def _number(value: Any) -> int | float | str | None:
         exact = Decimal(repr(value) if isinstance(value, float) else value)
     except InvalidOperation:
         return None
-    if not exact.is_finite():
-        return None
-    if exact == exact.to_integral_value() and -WHOLE_LIMIT <= exact < WHOLE_LIMIT:
-        return int(exact)
-    close = float(exact)
-    if len(exact.normalize().as_tuple().digits) <= FLOAT_DIGITS and Decimal(repr(close)) == exact:
-        return close
-    return str(exact)
+    return plain_number(exact)
 
 
 def _boolean(value: Any) -> int | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from fyke.db.address import Address
-from fyke.db.connection import Dialect, Values
+from fyke.db.connection import Dialect, Rows, Values
 from fyke.db.dialect import for_mysql, for_postgres
 from fyke.db.migrate import newest_schema, note_schema, refuse_others, run_steps, schema_of
 from fyke.db.server_errors import kind_of, translate_server
@@ -27,23 +26,15 @@ class _Lent:
         self._raw, self.dialect = raw, dialect
 
     def execute(self, sql: str, values: Values = (), /) -> Any:
-        text = (for_postgres if self.dialect == "postgres" else for_mysql)(sql)
         asked: Any = values
-        return _Answer(self._raw.exec_driver_sql(text.sql, tuple(asked[key] for key in text.keys)))
-
-
-class _Answer:
-    def __init__(self, found: Any) -> None:
-        self._rows: Sequence[Any] = [tuple(row) for row in found.fetchall()] if found.returns_rows else []
-
-    def fetchone(self) -> Any:
-        return self._rows[0] if self._rows else None
-
-    def fetchall(self) -> list[Any]:
-        return list(self._rows)
-
-    def __iter__(self) -> Any:
-        return iter(self._rows)
+        if self.dialect == "postgres":
+            text = for_postgres(sql)
+            final = text.sql
+        else:
+            text = for_mysql(sql)
+            final = text.sql.replace("?", "%s")
+        found = self._raw.exec_driver_sql(final, tuple(asked[key] for key in text.keys))
+        return Rows([tuple(row) for row in found.fetchall()] if found.returns_rows else [])
 
 
 async def upgrade_server(address: Address, dialect: Dialect, arguments: dict[str, Any]) -> None:
