@@ -78,6 +78,7 @@ class SqlFrontier:
         self._noted = 0
         self._lucky = False
         self._yields = 2.0
+        self._clock_high = 0
 
     async def configure(self, lanes_: Sequence[LanePolicy], *, tighten: bool = False) -> None:
         await self._write(lambda connection, now: lanes.configure(connection, lanes_, tighten=tighten))
@@ -99,6 +100,7 @@ class SqlFrontier:
         if not self._lucky or limit <= 0:
             wait = await self._db.read(lambda connection: self._wait(connection, pool))
             if wait > 0 or limit <= 0:
+                await self._note_clock()
                 return Leased([], wait)
         limit, token = min(limit, BATCH_LIMIT), secrets.randbits(62)
 
@@ -112,6 +114,7 @@ class SqlFrontier:
             await self._clock.sleep(self._random.uniform(1, LOCKED_WAIT_MS) / 1000)
             leased = await self._write(take)
             tries -= 1
+        await self._note_clock()
         self._lucky = leased.wait_ms == 0
         if self._server and not leased.deliveries and leased.wait_ms == 0:
             return Leased([], LOCKED_WAIT_MS)
@@ -119,7 +122,7 @@ class SqlFrontier:
 
     def _take(self, connection: Connection, grant: lanes.Grant) -> Leased:
         now = grant.now
-        due = _due(connection, grant.pool, now)
+        due = self._due(connection, grant.pool, now)
         if now < due.clock_high - lanes.SMALL_STEP_MS:
             lanes.settle(connection, now, 0)
             due = due._replace(classes=(now,))
@@ -136,10 +139,15 @@ class SqlFrontier:
         self._yields = grant.yields
         return Leased(grant.deliveries, 0 if grant.room == 0 else self._wait(connection, grant.pool))
 
+    def _due(self, connection: Connection, pool: str, now: int) -> Due:
+        high, first, second, third, *rest = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
+        self._clock_high = high
+        return Due(high, (first, second, third), *rest)
+
     def _wait(self, connection: Connection, pool: str) -> int:
         """Milliseconds until something may be due, at most a second; 0 where something is."""
         now = self._clock.now()
-        due = _due(connection, pool, now)
+        due = self._due(connection, pool, now)
         if self._watch.step or now < due.clock_high - lanes.SMALL_STEP_MS or (due.expired and not self._watch.paused):
             return 0
         return due.wait(now)
@@ -183,10 +191,12 @@ class SqlFrontier:
     async def reap(self, limit: int = 100) -> list[Reaped]:
         self._watch.look()
 
-        def look(connection: Connection) -> tuple[bool, bool, int]:
-            leased, *answers, high = connection.execute(sql.REAP_NEEDED, {"now": self._clock.now()}).fetchone()
+        def look(connection: Connection) -> tuple[bool, bool]:
+            leased, *answers, self._clock_high = connection.execute(
+                sql.REAP_NEEDED, {"now": self._clock.now()}
+            ).fetchone()
             needed = any(answers) or connection.execute(sql.DRIFTED).fetchone() is not None
-            return bool(leased), needed, high
+            return bool(leased), needed
 
         def put_back(connection: Connection, now: int) -> list[Reaped]:
             if connection.waited > AWAY_S:
@@ -195,10 +205,10 @@ class SqlFrontier:
 
         began = self._clock.monotonic()
         try:
-            leased, needed, high = await self._db.read(look)
+            leased, needed = await self._db.read(look)
             if self._clock.monotonic() - began > AWAY_S:
                 self._watch.pause()
-            await self._note_clock(high)
+            await self._note_clock()
             # While there are leases a file is written each time, also in a pause: a locked one can be read, so only a
             # write that fails or waits tells that their holders cannot renew them.
             if not (needed or self._watch.step or (leased and not self._server)):
@@ -208,10 +218,10 @@ class SqlFrontier:
             self._watch.pause()
             raise
 
-    async def _note_clock(self, high: int) -> None:
-        """A file's clock is noted with each write."""
+    async def _note_clock(self) -> None:
+        """So that a step back of the server's clock is found; a file's is noted with each write."""
         now = self._clock.now()
-        if self._server and now > high + CLOCK_NOTED_MS:
+        if self._server and now > self._clock_high + CLOCK_NOTED_MS:
             await self._db.write(lambda connection: connection.execute(sql.RAISE_CLOCK_HIGH, (now,)), durable=False)
 
     async def pause_reaping(self) -> None:
@@ -302,11 +312,6 @@ class SqlFrontier:
         answer = await self._db.write(run, durable=False)
         self._watch.told(step)
         return answer
-
-
-def _due(connection: Connection, pool: str, now: int) -> Due:
-    high, first, second, third, *rest = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
-    return Due(high, (first, second, third), *rest)
 
 
 def _first(times: Iterable[int | None], now: int) -> int:
