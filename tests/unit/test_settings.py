@@ -165,7 +165,7 @@ def test_each_frontier_is_known_by_its_scheme(tmp_path: Path, url: str, kind: st
         ("frontier", "redis+sentinel://:geheim@a,b", "names no master"),
         ("frontier", "redis+cluster://:geheim@a,b/3", "database 0 only"),
         ("redis.namespace", "a{b}", "is no name"),
-        ("redis.shards", "0", "from 1 to 256"),
+        ("redis.shards", "0", "from 1 to 64"),
         ("scheduler.lock", "maybe", "neither true nor false"),
     ],
 )

@@ -148,9 +148,10 @@ async def _source_state(source: Place, target: Place, *, again: bool) -> State:
         state = await source.state()
         if state.filled_from:
             raise
-        if not again or state.moved:
-            way = "" if state.moved else "; a move that was broken off is done anew with --again"
-            raise UsageError(f"{source.name}: {error.message}{way}", hint=error.hint) from None
+        if not again:
+            raise UsageError(
+                f"{source.name}: {error.message}", hint="a move that was broken off is begun anew with --again"
+            ) from None
         if state.moved_to != target.name:
             raise UsageError(
                 f"{source.name} was being moved to {state.moved_to}, not to {target.name}",
@@ -179,6 +180,8 @@ async def _take(source: Place, target: Place, state: State, *, again: bool) -> N
         await target.database.write(_empty)
         return
     known = await target.state()
+    if known.ledger_id == state.ledger_id and state.moved_to:
+        raise UsageError(f"{source.name} was moved to {target.name}, and that has ended: it is the ledger now")
     if known.ledger_id == state.ledger_id:
         raise UsageError(f"{source.name} and {target.name} have one identity: they are one ledger", field="TO")
     used = await target.database.read(copying.in_use)
@@ -188,11 +191,15 @@ async def _take(source: Place, target: Place, state: State, *, again: bool) -> N
             field="TO",
             hint="a ledger moves into a new database only; make one and name that",
         )
-    # What is wrong with its tables' names is told before the old ledger is closed.
-    await _make_tables(source, target)
-    await target.database.write(_empty)
     marks: dict[str, str | None] = {"filled_from": source.name, "filled_id": state.ledger_id}
     await target.database.write(lambda c: copying.close_ledger(c, marks))
+    try:
+        # What is wrong with the names of its tables is told before the old ledger is closed.
+        await _make_tables(source, target)
+    except UsageError:
+        await target.database.write(_empty)
+        await target.database.write(lambda c: copying.write_state(c, dict.fromkeys(marks)))
+        raise
 
 
 def _empty(connection: Connection) -> None:
@@ -254,7 +261,10 @@ class _Copy:
         return asyncio.ensure_future(page)
 
     async def _write(self, part: Part, rows: list[Any], after: tuple[Any, ...] | None) -> None:
-        await self._target.database.write(lambda c: copying.write_page(c, part, rows), durable=False)
+        try:
+            await self._target.database.write(lambda c: copying.write_page(c, part, rows), durable=False)
+        except ValueError as error:
+            raise FykeError(f"table '{part.name}' has a row that {self._target.name} cannot hold: {error}") from error
         limit = len(rows)
         back = await self._target.database.read(lambda c: copying.plain(part, copying.read_page(c, part, after, limit)))
         for sent, arrived in zip_longest(rows, back):

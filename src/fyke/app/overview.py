@@ -97,7 +97,7 @@ def _notes(
         for pool, count in idle.items()
     ]
     if filling:
-        notes.append("the frontier had lost its content and is being filled from the ledger")
+        notes.append("the frontier is new or had lost its content: the next process that runs fills it from the ledger")
     if full:
         limits = stores.settings.backpressure
         notes.append(

@@ -19,7 +19,7 @@ from fyke.app.stores import Stores, open_stores
 from fyke.app.waiting import Patience
 from fyke.model import WorkerRow
 from fyke.pipeline.announce import Announcer
-from fyke.pipeline.heart import BEAT_S, resident_bytes
+from fyke.pipeline.heart import BEAT_S, PROCESS, clock_off, resident_bytes
 from fyke.pipeline.lead import Lead
 from fyke.pipeline.reaper import Reaper
 from fyke.pipeline.reconciler import Reconciler
@@ -213,7 +213,7 @@ def beating(stores: Stores, role: str, stages: Stages | None = None) -> Round:
                 started_at=started_at,
                 beat_at=stores.clock.now(),
                 memory=resident_bytes(),
-                stage=stages.snapshot() if stages else {},
+                stage=(stages.snapshot() if stages else {}) | {PROCESS: {"clock_off": clock_off(stores.clock)}},
             )
         )
 

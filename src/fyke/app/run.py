@@ -161,6 +161,7 @@ async def run_once_here(
                     random=Random(),
                     wait=wait_ms,
                     reap_s=min(stores.settings.reap.every, stores.settings.lease) / 1000,
+                    prepare=lambda: restore_lanes(stores),
                 ),
                 names,
                 stop,

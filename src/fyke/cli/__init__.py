@@ -40,6 +40,7 @@ VERBS: Final = {
     "submit": ("submit", "Add addresses by hand."),
     "export": ("export", "Write the rows of a source as CSV or JSON lines."),
     "ledger": ("ledger", "Move the ledger to another database."),
+    "doctor": ("doctor", "Check settings, servers and this machine, and say what to change."),
     "migrate": ("migrate", "Make the ledger's tables, or bring them to this release."),
     "settings": ("settings", "Show what is set, and where it was set."),
     "lab": ("lab", "Servers to test with: a misbehaving site, saved pages."),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
 
 from fyke.app import open_stores
+from fyke.app.sources import restore_lanes
 from fyke.cli.flags import Json
 from fyke.cli.output import print_json, say, table
 from fyke.cli.progress import Portion
@@ -33,7 +35,8 @@ async def audit(
     async with open_stores(loaded.settings, create=False) as stores:
         shown = Portion("rows counted")
         if repair:
-            mended, report = await auditor.repair(stores.ledger, stores.frontier, shown)
+            lanes = partial(restore_lanes, stores)
+            mended, report = await auditor.repair(stores.ledger, stores.frontier, shown, lanes)
         else:
             report = await auditor.audit(stores.ledger, stores.frontier, shown)
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,9 @@ def hide_in_title(secrets: Sequence[str]) -> None:
     """
     if sys.platform != "linux" or not secrets:
         return
+    # It takes a while to load, and hardly a command needs it.
+    import ctypes
+
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         start, end = int(fields[ARG_START]), int(fields[ARG_END])

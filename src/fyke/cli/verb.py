@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import typer
 
 from fyke.cli.flags import APP, FLAGS, Ledger, Sources, Values, Verbs, remember
+from fyke.cli.title import hide_in_title
 from fyke.errors import FykeError, TransientError, UsageError
 from fyke.settings import Loaded, all_settings, hidden, load_settings, secrets_of
 
@@ -70,8 +71,6 @@ def with_flags(loaded: Loaded, flags: Mapping[str, str]) -> Loaded:
 def _hide_flags(loaded: Loaded) -> None:
     given = [each for each in all_settings() if each.secret and each.name in loaded.flags]
     if given:
-        from fyke.cli.title import hide_in_title
-
         hide_in_title([secret for each in given for secret in secrets_of(loaded.flags[each.name])])
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from fyke.model import AuditReport, Finding
 from fyke.pipeline.reconciler import Reconciler
+from fyke.pipeline.refill import Prepare
 from fyke.ports import Frontier, Ledger
 
 BATCH = 1_000
@@ -29,11 +30,17 @@ async def audit(ledger: Ledger, frontier: Frontier, progress: Callable[[int, int
 
 
 async def repair(
-    ledger: Ledger, frontier: Frontier, progress: Callable[[int, int], None] | None = None
+    ledger: Ledger,
+    frontier: Frontier,
+    progress: Callable[[int, int], None] | None = None,
+    prepare: Prepare | None = None,
 ) -> tuple[list[Finding], AuditReport]:
-    """Mend what can be mended, bring the frontier in line with the ledger, and audit once more."""
+    """Mend what can be mended, bring the frontier in line with the ledger, and audit once more.
+
+    `prepare` as in `Refill`, for a frontier that had lost its content.
+    """
     findings = await ledger.repair(await audit(ledger, frontier, progress))
-    await Reconciler(ledger, frontier, grace_ms=0).run_once()
+    await Reconciler(ledger, frontier, 0, prepare).run_once()
     report = await audit(ledger, frontier, progress)
     left = {(found.kind, found.source_id, found.scope, found.key) for found in report.findings}
     mended = [

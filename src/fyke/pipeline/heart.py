@@ -6,6 +6,7 @@ Nothing is decided by it: liveness is per task, by its lease.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ log = logging.getLogger("fyke.worker")
 BEAT_S = 5.0
 MINUTE_S = 60.0
 PROCESS = "process"
-"""The key in `WorkerRow.stage` that is no stage: done and failed in the last minute, restarts."""
+"""The key in `WorkerRow.stage` that is no stage: done and failed in the last minute, restarts, clock."""
 
 
 class WorkerConfig(Struct, frozen=True):
@@ -93,7 +94,13 @@ class Heart:
             "done": self._committer.done - done,
             "failed": self._committer.failed - failed,
             "restarts": self._config.restarts,
+            "clock_off": clock_off(self._clock),
         }
+
+
+def clock_off(clock: Clock) -> int:
+    """How much later it is on this host than by the clock that decides, in ms; for `fyke doctor` alone."""
+    return time.time_ns() // 1_000_000 - clock.now()
 
 
 def resident_bytes() -> int:

@@ -15,6 +15,7 @@ from fyke.pipeline.announce import Announcer
 from fyke.pipeline.loops import every
 from fyke.pipeline.reaper import Reaper
 from fyke.pipeline.reconciler import Reconciler
+from fyke.pipeline.refill import Prepare
 from fyke.pipeline.scheduler import Scheduler, open_by_hand
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.worker import Worker
@@ -43,7 +44,7 @@ class OnceReport(Struct, frozen=True):
 
 
 class OnceParts(Struct, frozen=True):
-    """What an invocation is made of. Times in ms but `reap_s`."""
+    """What an invocation is made of. Times in ms but `reap_s`; `prepare` as in `Refill`."""
 
     ledger: Ledger
     frontier: Frontier
@@ -54,6 +55,7 @@ class OnceParts(Struct, frozen=True):
     random: Random
     wait: int
     reap_s: float = 10.0
+    prepare: Prepare | None = None
 
 
 async def run_once(
@@ -96,7 +98,7 @@ async def run_once(
 
 def _services(parts: OnceParts, ended: asyncio.Event) -> list[asyncio.Task[None]]:
     reaper = Reaper(parts.ledger, parts.frontier)
-    reconciler = Reconciler(parts.ledger, parts.frontier, grace_ms=GRACE_MS)
+    reconciler = Reconciler(parts.ledger, parts.frontier, GRACE_MS, parts.prepare)
 
     async def reap() -> None:
         await reaper.run_once()

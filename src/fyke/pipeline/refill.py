@@ -51,7 +51,9 @@ class Refill:
         offered = await offer_missing(self._ledger, self._frontier, 0)
         await self._ledger.cursor(MARK, 0)
         if offered:
-            text = f"the frontier had lost its content; it was made anew, and {offered} task(s) were offered"
+            text = (
+                f"the frontier was new or had lost its content; it was made again, and {offered} task(s) were offered"
+            )
             log.warning("%s", text)
             data = {"offered": offered}
             await self._ledger.add_events(

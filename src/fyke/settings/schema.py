@@ -71,7 +71,7 @@ class Reconcile(Struct, frozen=True, kw_only=True):
 class Scheduler(Struct, frozen=True, kw_only=True):
     lock: Annotated[
         bool,
-        _kind("switch", "Of several schedulers one plans at a time, to save double work; it is right without, too."),
+        _kind("switch", "Of several schedulers one plans at a time, to spare double work; it is right without, too."),
     ] = True
     lease: Annotated[
         int, _kind("duration", "How long a scheduler that died keeps the others waiting; renewed.", min=100)
@@ -98,7 +98,7 @@ class Redis(Struct, frozen=True, kw_only=True):
         str, _kind("name", "What the names of all keys in Redis begin with, so that several can share a server.")
     ] = "fyke"
     shards: Annotated[
-        int, _kind("number", "Parts of the frontier, for a Redis cluster; fixed when it is made.", min=1, max=256)
+        int, _kind("number", "Parts of the frontier, for a Redis cluster; fixed when it is made.", min=1, max=64)
     ] = 1
 
 
