@@ -40,7 +40,9 @@ _FOREIGN_SIGNS = {"||": "concatenate in Python", "==": "write =", "::": "write C
 POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 _MYSQL_TYPES = {"INTEGER": "SIGNED", "BIGINT": "SIGNED", "TEXT": "CHAR", "REAL": "DOUBLE", "BLOB": "BINARY"}
 # Names of our columns and tables that are words of MariaDB or MySQL; written small, as names are.
-_MYSQL_RESERVED = frozenset({"key", "keys", "rank", "values", "read", "groups", "lead", "lag", "row", "rows", "system"})
+_MYSQL_RESERVED = frozenset(
+    {"delayed", "key", "keys", "rank", "values", "read", "groups", "lead", "lag", "row", "rows", "system"}
+)
 
 
 class Text(Struct, frozen=True):
