@@ -14,7 +14,8 @@ import msgspec
 
 from fyke.db.connection import Connection
 from fyke.db.migrate import refuse_closed
-from fyke.db.typed import FLOAT_DIGITS, TypedTable, bind, decode_table, quoted
+from fyke.db.numbers import FLOAT_DIGITS
+from fyke.db.typed import TypedTable, bind, decode_table, quoted
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
 from fyke.model import AuditReport, AuditSource, ColumnType
