@@ -11,20 +11,17 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from redis import exceptions
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
+
 from fyke.errors import FykeError, TransientError, UsageError
 from fyke.frontiers.redis.address import Address
 from fyke.frontiers.redis.scripts import Script
-
-try:
-    from redis import exceptions
-    from redis.asyncio import Redis, RedisCluster
-    from redis.asyncio.cluster import ClusterNode
-    from redis.asyncio.retry import Retry
-    from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
-    from redis.backoff import NoBackoff
-    from redis.maint_notifications import MaintNotificationsConfig
-except ModuleNotFoundError as error:
-    raise UsageError("a Redis frontier needs the extra 'redis'", hint="pip install 'fyke[redis]'") from error
 
 CONNECT_S: Final = 3.0
 REPLY_S: Final = 5.0
@@ -51,7 +48,7 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._calls, self._waits = _client(address), _client(address)
+        self._calls, self._waits = _raw(_client(address)), _raw(_client(address))
         # Opened before the first call is refused: a person must change something.
         self.starting = True
         self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
@@ -70,6 +67,21 @@ class Connection:
         """One command; on a cluster at the node that holds `key`."""
         async with self._turn, self.translated():
             return await self._command(self._calls, words, key)
+
+    async def info(self, key: str, *sections: str) -> dict[str, str]:
+        """What the server that holds `key` says of itself."""
+        raw: bytes = await self.ask("INFO", *sections, key=key)
+        lines = (line.partition(":") for line in raw.decode(errors="replace").splitlines())
+        return {name: value for name, _, value in lines if value}
+
+    async def may(self, *words: bytes | str | int, key: str = "") -> bool:
+        """Whether the server lets our user give this command; any other answer is leave."""
+        async with self._turn, self.translated():
+            try:
+                await self._command(self._calls, words, key)
+            except exceptions.ResponseError as error:
+                return "NOPERM" not in str(error) and not isinstance(error, exceptions.NoPermissionError)
+        return True
 
     async def first_of(self, keys: Sequence[str], seconds: float) -> None:
         """Wait until one of these lists gives something, at most `BLOCK_S`; on a cluster the keys share a slot."""
@@ -137,6 +149,14 @@ class Answered(FykeError):
 
 def _away(error: Exception) -> bool:
     return isinstance(error, (exceptions.ConnectionError, OSError))
+
+
+def _raw(client: Redis | RedisCluster) -> Redis | RedisCluster:
+    """Replies as they come, but what the driver asks of a cluster for itself."""
+    for name in list(client.response_callbacks):
+        if not str(name).startswith(("CLUSTER", "COMMAND")):
+            del client.response_callbacks[name]
+    return client
 
 
 def _client(address: Address) -> Redis | RedisCluster:

@@ -7,19 +7,18 @@ over several shards are split and joined; a permit in a lane of another shard li
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Self, TypeVar
-from zlib import crc32
 
 from fyke.errors import LeaseLost, TransientError
 from fyke.frontiers.redis.address import read_address
 from fyke.frontiers.redis.connection import Connection
-from fyke.frontiers.redis.opening import check_names, read_epochs
+from fyke.frontiers.redis.mending import Mended, Mender
+from fyke.frontiers.redis.opening import check_names, check_start, read_epochs, read_runs
 from fyke.frontiers.redis.reading import Statistics, Sweep
 from fyke.frontiers.redis.rows import (
     BATCH_LIMIT,
@@ -38,6 +37,7 @@ from fyke.frontiers.redis.rows import (
 )
 from fyke.frontiers.redis.scripts import Script, load_scripts
 from fyke.frontiers.redis.shard import Shard
+from fyke.frontiers.redis.spread import Shards
 from fyke.frontiers.redis.waking import Waker
 from fyke.model import (
     Delivery,
@@ -79,13 +79,15 @@ class RedisFrontier:
         self._connection, self._random, self._lease_ms, self._monotonic = connection, random, lease_ms, monotonic
         self._still_until = monotonic()
         scripts = scripts or load_scripts()
-        self._shards = [
+        self._shards = Shards(
             Shard(connection, scripts, f"{{fyke:{namespace}:{number}}}:", monotonic, self._pause)
             for number in range(shards)
-        ]
+        )
         self._turn = 0
         self._waker = Waker(connection, [shard.prefix for shard in self._shards])
-        self._sweep, self._statistics = Sweep(self._shards), Statistics(self._shards)
+        self._sweep, self._statistics = Sweep(list(self._shards)), Statistics(list(self._shards))
+        self._mender = Mender(connection, self._shards, monotonic)
+        self._runs: set[str] = set()
 
     @classmethod
     async def open(cls, url: str, *, namespace: str, shards: int, lease_ms: int, random: Random) -> Self:
@@ -99,6 +101,7 @@ class RedisFrontier:
         connection = Connection(read_address(url))
         try:
             frontier = cls(connection, namespace=namespace, shards=shards, lease_ms=lease_ms, random=random)
+            await check_start(connection, [shard.meta for shard in frontier._shards])
             await frontier.bind()
         except BaseException:
             await connection.close()
@@ -108,7 +111,7 @@ class RedisFrontier:
 
     async def bind(self) -> None:
         """Take the frontier as it is found; `rebuild` makes one that is not there."""
-        for shard, epoch in zip(self._shards, await read_epochs(self._connection, self._shards), strict=True):
+        for shard, epoch in zip(self._shards, await read_epochs(self._connection, list(self._shards)), strict=True):
             shard.epoch = epoch
 
     # --- Lanes ---
@@ -117,7 +120,7 @@ class RedisFrontier:
         check_lanes(one.lane for one in lanes)
         rows: dict[Shard, list[tuple[str, int, int, int]]] = {shard: [] for shard in self._shards}
         for one in strictest(lanes):
-            rows[self._of(one.lane)].append((one.lane, one.gap, one.jitter, one.concurrency))
+            rows[self._shards.of(one.lane)].append((one.lane, one.gap, one.jitter, one.concurrency))
         for shard, own in rows.items():
             if tighten and not own:
                 continue
@@ -129,10 +132,10 @@ class RedisFrontier:
 
     async def hold(self, lane: str, until: int, reason: str) -> None:
         check_lanes([lane])
-        await self._of(lane).call("hold", [lane, until, reason])
+        await self._shards.of(lane).call("hold", [lane, until, reason])
 
     async def held(self, lane: str) -> int:
-        wait: int = await self._of(lane).call("held", [lane])
+        wait: int = await self._shards.of(lane).call("held", [lane])
         return wait
 
     # --- Tasks ---
@@ -141,7 +144,7 @@ class RedisFrontier:
         check_tasks(tasks)
         wanted = best_first(tasks)
         if len(self._shards) > 1:
-            wanted = await self._not_elsewhere(wanted)
+            wanted = await self._shards.not_elsewhere(wanted)
         parts: dict[Shard, list[list[object]]] = {}
         for key, task in wanted.items():
             row = [
@@ -153,7 +156,7 @@ class RedisFrontier:
                 task.source_hash,
                 task.starts,
             ]
-            parts.setdefault(self._of(task.lane), []).append(row)
+            parts.setdefault(self._shards.of(task.lane), []).append(row)
         answers = await asyncio.gather(*(shard.call("offer", rows) for shard, rows in parts.items()))
         return sum(new for new, _ in answers)
 
@@ -164,7 +167,7 @@ class RedisFrontier:
         waits: list[int] = []
         # Each time another shard comes first, or it would have all that one worker can take.
         self._turn = (self._turn + 1) % len(self._shards)
-        for shard in (*self._shards[self._turn :], *self._shards[: self._turn]):
+        for shard in self._shards.from_turn(self._turn):
             room = min(max(0, limit - len(deliveries)), BATCH_LIMIT)
             now, (wait, rows) = await shard.timed("lease", partial(self._lease_row, pool, room, worker, duration_ms))
             deliveries += [delivery_of(row, pool, worker, now + duration_ms) for row in rows]
@@ -173,12 +176,12 @@ class RedisFrontier:
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Started]:
         draw = self._random.random
-        answers = await self._spread("begin", deliveries, lambda one: (*reference(one), draw()), list, list)
+        answers = await self._shards.spread("begin", deliveries, lambda one: (*reference(one), draw()), list, list)
         return [Started(lost, starts, wait, reserved) for lost, starts, wait, reserved in answers]
 
     async def permit(self, delivery: Delivery, lane: str, limit_ms: int = 5_000) -> int:
         check_lanes([lane])
-        home, there = self._of(delivery.task.lane), self._of(lane)
+        home, there = self._shards.of(delivery.task.lane), self._shards.of(lane)
         key, token = reference(delivery)
         draw = self._random.random()
         if home is there:
@@ -197,16 +200,16 @@ class RedisFrontier:
         def arguments(rows: list[Any]) -> list[Any]:
             return [duration_ms, rows]
 
-        return await self._end("extend", deliveries, reference, arguments, renewed=duration_ms)
+        return await self._shards.end("extend", deliveries, reference, arguments, renewed=duration_ms)
 
     async def ack(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        return await self._end("finish", deliveries, reference, lambda rows: ["acked", rows])
+        return await self._shards.end("finish", deliveries, reference, lambda rows: ["acked", rows])
 
     async def bury(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        return await self._end("finish", deliveries, reference, lambda rows: ["buried", rows])
+        return await self._shards.end("finish", deliveries, reference, lambda rows: ["buried", rows])
 
     async def release(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        return await self._end("release", deliveries, reference, list)
+        return await self._shards.end("release", deliveries, reference, list)
 
     async def retry(self, retries: Sequence[Retry]) -> list[bool]:
         by_place = {id(one.delivery): one for one in retries}
@@ -214,7 +217,7 @@ class RedisFrontier:
         if len(by_place) < len(retries):
             # One delivery twice in a batch: the first one counts.
             by_place = {id(one.delivery): one for one in reversed(retries)}
-        return await self._end("retry", deliveries, lambda one: retry_row(by_place[id(one)]), list)
+        return await self._shards.end("retry", deliveries, lambda one: retry_row(by_place[id(one)]), list)
 
     async def reap(self, limit: int = 100) -> list[Reaped]:
         reaped: list[Reaped] = []
@@ -235,6 +238,8 @@ class RedisFrontier:
     # --- Looking and mending ---
 
     async def keys(self, after: str = "", limit: int = 1000) -> list[tuple[str, int, TaskKind]]:
+        if after == "":
+            await self._mender.sweep_if_due()
         return await self._sweep.page(after, min(limit, BATCH_LIMIT))
 
     async def known(self, keys: Sequence[str]) -> list[int | None]:
@@ -265,6 +270,18 @@ class RedisFrontier:
         made = [await shard.make(f"{ledger_id}:{epoch}", mark, len(self._shards)) for shard in self._shards]
         return any(made)
 
+    async def damaged(self) -> str:
+        lost = [text for shard in self._shards if (text := shard.damage())]
+        before, self._runs = self._runs, await read_runs(self._connection, [shard.meta for shard in self._shards])
+        if before and self._runs and not self._runs <= before:
+            lost.append("its server was started again, or another one took over")
+        self._mender.wanted |= bool(lost)
+        return "; ".join(dict.fromkeys(lost))
+
+    async def mend(self) -> Mended:
+        """Sweep all places both ways now; `keys` does so by itself from time to time."""
+        return await self._mender.sweep()
+
     async def wait(self, timeout_ms: int) -> None:
         await self._waker.wait(min(max(timeout_ms, 0), WAIT_LIMIT_MS) / 1000)
 
@@ -273,9 +290,6 @@ class RedisFrontier:
         await self._connection.close()
 
     # --- Shards ---
-
-    def _of(self, lane: str) -> Shard:
-        return self._shards[crc32(lane.encode()) % len(self._shards)]
 
     def _pause(self) -> None:
         self._still_until = self._monotonic() + self._lease_ms / 1000
@@ -289,71 +303,3 @@ class RedisFrontier:
     @property
     def _still(self) -> bool:
         return self._monotonic() < self._still_until
-
-    async def _spread(
-        self,
-        name: str,
-        deliveries: Sequence[Delivery],
-        row: Callable[[Delivery], Any],
-        arguments: Callable[[list[Any]], list[Any]],
-        answers: Callable[[Any], list[Any]],
-    ) -> list[Any]:
-        """One call for each shard; the answers in the order of the deliveries."""
-        check_batch(deliveries)
-        parts: dict[Shard, list[int]] = {}
-        for index, one in enumerate(deliveries):
-            parts.setdefault(self._of(one.task.lane), []).append(index)
-        calls = (shard.call(name, arguments([row(deliveries[at]) for at in places])) for shard, places in parts.items())
-        joined: list[Any] = [None] * len(deliveries)
-        for places, result in zip(parts.values(), await asyncio.gather(*calls), strict=True):
-            for at, answer in zip(places, answers(result), strict=True):
-                joined[at] = answer
-        return joined
-
-    async def _end(
-        self,
-        name: str,
-        deliveries: Sequence[Delivery],
-        row: Callable[[Delivery], Any],
-        arguments: Callable[[list[Any]], list[Any]],
-        *,
-        renewed: int = 0,
-    ) -> list[bool]:
-        """A fenced call; permits in other shards end with their lease, or are renewed with it."""
-        abroad: list[tuple[str, str]] = []
-
-        def answers(result: Any) -> list[Any]:
-            ours, foreign = result
-            abroad.extend(foreign)
-            return list(ours)
-
-        joined = await self._spread(name, deliveries, row, arguments, answers)
-        places: dict[Shard, list[tuple[str, int]]] = {}
-        for one, lane in abroad:
-            places.setdefault(self._of(lane), []).append((one, renewed))
-        for shard, rows in places.items():
-            # What is done is done: without this call they end with the deadline that they have.
-            with contextlib.suppress(TransientError):
-                await shard.call("leave", rows)
-        return joined
-
-    async def _not_elsewhere(self, wanted: dict[str, Task]) -> dict[str, Task]:
-        """Tasks whose lane is in another shard than before leave that one first."""
-        live: dict[str, list[tuple[int, Shard]]] = {}
-        found = await asyncio.gather(*(shard.call("known", list(wanted)) for shard in self._shards if wanted))
-        for shard, generations in zip(self._shards, found, strict=False):
-            for key, generation in zip(wanted, generations, strict=True):
-                if generation is not False:
-                    live.setdefault(key, []).append((generation, shard))
-        left: dict[Shard, list[tuple[str, int]]] = {}
-        kept = dict(wanted)
-        for key, places in live.items():
-            here = self._of(wanted[key].lane)
-            for generation, shard in places:
-                if shard is not here and generation >= wanted[key].generation:
-                    kept.pop(key, None)
-                elif shard is not here:
-                    left.setdefault(shard, []).append((key, generation))
-        for shard, rows in left.items():
-            await shard.call("drop", rows)
-        return kept

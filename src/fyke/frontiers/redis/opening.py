@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Literal
 
-from fyke.errors import UsageError
+from msgspec import Struct
+
+from fyke.errors import FykeError, UsageError
 from fyke.frontiers.redis.connection import Connection
 from fyke.frontiers.redis.shard import Shard
 
+log = logging.getLogger("fyke.frontier")
+
+FLOOR: Final = (6, 2)
+NEARLY_FULL: Final = 0.8
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_SHARDS: Final = 64
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at. `hint`: what to change."""
+
+    name: str
+    level: Literal["ok", "warn", "fail"]
+    text: str
+    hint: str = ""
 
 
 def check_names(namespace: str, shards: int) -> None:
@@ -39,3 +55,97 @@ async def read_epochs(connection: Connection, shards: Sequence[Shard]) -> list[s
             )
         epochs.append((epoch or b"").decode())
     return epochs
+
+
+async def check_start(connection: Connection, metas: Sequence[str]) -> None:
+    """
+    Raises:
+        UsageError: a server would lose or evict tasks; names the setting.
+    """
+    async for info in server_infos(connection, metas):
+        for check in judge(info):
+            if check.level == "fail":
+                raise UsageError(check.text, field="frontier", hint=check.hint)
+            if check.level == "warn":
+                log.warning("%s (%s)", check.text, check.hint)
+
+
+async def server_infos(connection: Connection, metas: Sequence[str]) -> AsyncIterator[dict[str, str]]:
+    """What each server that holds a shard says of itself; empty where our user may not ask."""
+    told: set[str] = set()
+    for meta in metas:
+        try:
+            info = await connection.info(meta)
+        except UsageError as error:
+            if "NOPERM" not in str(error):
+                raise
+            yield {}
+            return
+        if info.get("run_id", "") not in told:
+            told.add(info.get("run_id", ""))
+            yield info
+
+
+def judge(info: dict[str, str]) -> list[Check]:
+    """What one server's INFO says."""
+    if not info:
+        text = "this user may not ask INFO: version, eviction and persistence are not known"
+        return [Check("server", "warn", text, "allow it: ACL SETUSER … +info")]
+    return [_version(info), _role(info), _eviction(info), _memory(info), _persistence(info)]
+
+
+def _version(info: dict[str, str]) -> Check:
+    version = info.get("redis_version", "0")
+    product = f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {version}"
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < FLOOR:
+        return Check("server", "fail", f"{product} is too old", "Redis 6.2 or later, or Valkey")
+    return Check("server", "ok", product)
+
+
+def _role(info: dict[str, str]) -> Check:
+    if info.get("role") != "master":
+        return Check("role", "fail", "this server is a replica: it takes no writes", "give the master's address")
+    return Check("role", "ok", f"master with {info.get('connected_slaves', '0')} replica(s)")
+
+
+def _eviction(info: dict[str, str]) -> Check:
+    policy = info.get("maxmemory_policy", "")
+    if policy == "noeviction":
+        return Check("eviction", "ok", "maxmemory-policy is noeviction")
+    text = f"maxmemory-policy is {policy or 'not known'}: the server would throw tasks away when its memory is full"
+    return Check("eviction", "fail" if policy else "warn", text, "set maxmemory-policy to noeviction")
+
+
+def _memory(info: dict[str, str]) -> Check:
+    used, limit = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    text = f"{used / 2**20:.0f} MB used"
+    if not limit:
+        return Check("memory", "ok", f"{text}, no maxmemory set")
+    text = f"{text} of {limit / 2**20:.0f} MB"
+    if used > limit * NEARLY_FULL:
+        return Check("memory", "warn", text, "when it is full nothing new is offered: raise maxmemory")
+    return Check("memory", "ok", text)
+
+
+def _persistence(info: dict[str, str]) -> Check:
+    if info.get("aof_enabled") == "0":
+        text = "the server keeps no append-only file: after a restart the frontier is made again from the ledger"
+        return Check("persistence", "warn", text, "set appendonly to yes, on a disk that outlives the server")
+    if info.get("aof_last_write_status") == "err":
+        return Check("persistence", "fail", "the server cannot write its append-only file", "look at its disk and log")
+    return Check("persistence", "ok", "append-only file")
+
+
+async def read_runs(connection: Connection, metas: Sequence[str]) -> set[str]:
+    """The running servers that hold the shards; empty where our user may not ask."""
+    found = set()
+    for meta in metas:
+        try:
+            info = await connection.info(meta, "server")
+        except FykeError as error:
+            if "NOPERM" in str(error):
+                return set()
+            raise
+        found.add(info.get("run_id", ""))
+    return found

@@ -35,6 +35,7 @@ CONSTANTS: Final[dict[str, int]] = {
     "LANES_A_ROUND": 64,
     "ROUNDS": 100,
     "SETTLE": 500,
+    "IDLE": 3_600_000,
 }
 
 READING: Final = ("held", "known", "keys", "view", "stats")
@@ -50,6 +51,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "begin": (*_LANES, "reserve"),
     "permit": (*_LANES, "reserve"),
     "visit": (*_LANES, "reserve"),
+    "verify": (*_LANES, "places"),
     "rebuild": (),
     **dict.fromkeys(READING, _LANES),
     "known": (*_LANES, "places"),

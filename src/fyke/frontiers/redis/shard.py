@@ -99,7 +99,8 @@ class Shard:
                 return False
         self._mark = mark
         made = await step("make", []) == "made"
-        self.epoch = epoch
+        # Who made it again fills it, and needs not be told.
+        self.epoch, self._damage = epoch, "" if made else self._damage
         return made
 
     async def _send(self, name: str, epoch: str, expected: int, data: bytes, known: int) -> tuple[int, Any]:
