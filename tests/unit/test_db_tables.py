@@ -12,11 +12,12 @@ from sqlalchemy import create_engine
 from fyke.db.migrate import newest_schema, schema_of, upgrade
 from fyke.db.names import CORE_NAMES
 from fyke.db.sqlite import SqliteDatabase, open_connection
+from fyke.db.sqlite_connection import SqliteConnection
 from fyke.db.tables import METADATA
 from fyke.errors import UsageError
 
 
-def migrated(path: Path) -> sqlite3.Connection:
+def migrated(path: Path) -> SqliteConnection:
     connection = open_connection(path)
     connection.execute("BEGIN IMMEDIATE")
     assert upgrade(connection)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fyke.db.sqlite_connection import SqliteConnection
 from fyke.db.typed import OWN_COLUMNS, bind, check_names, ensure_table, quoted, read_table
 from fyke.errors import UsageError
 from fyke.model import Column, ColumnType
@@ -18,8 +19,8 @@ COLUMNS = (Column("title"), Column("budget", ColumnType.NUMBER))
 
 
 @pytest.fixture
-def connection() -> Iterator[sqlite3.Connection]:
-    found = sqlite3.connect(":memory:", isolation_level=None)
+def connection() -> Iterator[SqliteConnection]:
+    found = sqlite3.connect(":memory:", isolation_level=None, factory=SqliteConnection)
     found.execute(
         "CREATE TABLE typed_table(name TEXT PRIMARY KEY, columns TEXT, made_at INTEGER, changed_at INTEGER) STRICT"
     )
@@ -28,24 +29,24 @@ def connection() -> Iterator[sqlite3.Connection]:
     found.close()
 
 
-def columns_of(connection: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
+def columns_of(connection: SqliteConnection, table: str) -> list[tuple[str, str]]:
     return [(row[1], row[2]) for row in connection.execute(f"PRAGMA table_info({quoted(table)})")]
 
 
-def write(connection: sqlite3.Connection, table: str, record: dict[str, Any]) -> None:
+def write(connection: SqliteConnection, table: str, record: dict[str, Any]) -> None:
     found = read_table(connection, table)
     assert found is not None
     connection.execute(found.upsert, [1, "s", "k", "u", 1, NOW, NOW, *found.bind(record)])
 
 
-def test_a_table_has_our_columns_and_the_declared_ones(connection: sqlite3.Connection) -> None:
+def test_a_table_has_our_columns_and_the_declared_ones(connection: SqliteConnection) -> None:
     assert ensure_table(connection, "notices", COLUMNS, NOW)
     names = [name for name, _ in columns_of(connection, "notices")]
     assert names == [*OWN_COLUMNS, "title", "budget"]
     assert not ensure_table(connection, "notices", COLUMNS, NOW)
 
 
-def test_a_table_grows_by_what_it_lacks_and_never_shrinks(connection: sqlite3.Connection) -> None:
+def test_a_table_grows_by_what_it_lacks_and_never_shrinks(connection: SqliteConnection) -> None:
     ensure_table(connection, "notices", COLUMNS, NOW)
     write(connection, "notices", {"title": "t"})
     assert ensure_table(connection, "notices", (Column("buyer"), Column("title")), NOW + 1)
@@ -59,7 +60,7 @@ def test_a_table_grows_by_what_it_lacks_and_never_shrinks(connection: sqlite3.Co
     ]
 
 
-def test_a_changed_type_is_refused_and_changes_nothing(connection: sqlite3.Connection) -> None:
+def test_a_changed_type_is_refused_and_changes_nothing(connection: SqliteConnection) -> None:
     ensure_table(connection, "notices", COLUMNS, NOW)
     before = columns_of(connection, "notices")
     with pytest.raises(UsageError, match="'notices' has column 'budget' as number, and the source wants text"):
@@ -67,7 +68,7 @@ def test_a_changed_type_is_refused_and_changes_nothing(connection: sqlite3.Conne
     assert columns_of(connection, "notices") == before
 
 
-def test_a_table_of_ours_is_refused(connection: sqlite3.Connection) -> None:
+def test_a_table_of_ours_is_refused(connection: SqliteConnection) -> None:
     with pytest.raises(UsageError, match="'item'"):
         ensure_table(connection, "item", COLUMNS, NOW)
 
@@ -144,7 +145,7 @@ def test_nothing_is_nothing_in_every_type(kind: ColumnType) -> None:
     assert bind("field", kind, None) is None
 
 
-def test_numbers_in_a_column_sort_as_numbers(connection: sqlite3.Connection) -> None:
+def test_numbers_in_a_column_sort_as_numbers(connection: SqliteConnection) -> None:
     ensure_table(connection, "notices", COLUMNS, NOW)
     found = read_table(connection, "notices")
     assert found is not None

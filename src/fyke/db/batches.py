@@ -73,8 +73,8 @@ def _conflict_places(tokens: list[Token]) -> tuple[int, ...]:
     conflict, values = find(tokens, "CONFLICT"), find(tokens, "VALUES")
     if conflict == len(tokens) or values == len(tokens):
         return ()
-    unique = {token.text for token in tokens[conflict + 2 : closing(tokens, conflict + 1)] if is_name(token)}
-    names = [part[0].text for part in split(tokens[4 : closing(tokens, 3)])]
+    unique = {token.text.strip('"') for token in tokens[conflict + 2 : closing(tokens, conflict + 1)] if is_name(token)}
+    names = [part[0].text.strip('"') for part in split(tokens[4 : closing(tokens, 3)])]
     place, found = 0, []
     for name, part in zip(names, split(tokens[values + 2 : closing(tokens, values + 1)]), strict=True):
         if name in unique and len(part) == 1 and is_param(part[0]):

@@ -29,6 +29,11 @@ def text_kind(name: str) -> Any:
     return _BYTEWISE.with_variant(sa.String(SHORT[name]), "mysql") if name in SHORT else TEXT
 
 
+def bytes_kind(name: str) -> Any:
+    """The kind of a bytes column: all but the checkpoint are hashes."""
+    return BYTES if name == "checkpoint" else KEY_BYTES
+
+
 def collation(dialect: Any) -> str:
     """MariaDB's, or MySQL's, that compares byte for byte and does not take 'x ' for 'x'."""
     return "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"

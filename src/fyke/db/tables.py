@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Index, MetaData, Table, UniqueConstraint, text
 
-from fyke.db.kinds import BIG, BYTES, KEY_BYTES, text_kind
+from fyke.db.kinds import BIG, bytes_kind, text_kind
 
 METADATA = MetaData()
 
@@ -41,11 +41,11 @@ def _words(name: str) -> Column[str]:
 
 
 def _bytes(name: str, *, key: bool = False) -> Column[bytes]:
-    return Column(name, KEY_BYTES if key else BYTES, nullable=False, primary_key=key)
+    return Column(name, bytes_kind(name), nullable=False, primary_key=key)
 
 
 def _maybe_bytes(name: str) -> Column[bytes]:
-    return Column(name, BYTES)
+    return Column(name, bytes_kind(name))
 
 
 def table(

@@ -1,14 +1,15 @@
 """Typed tables: one per `store.table`, what users query. Made and widened from one registry row, not by alembic.
 
 Names are checked before they reach SQL, and quoted in it. Numbers keep every digit: a value is bound as a number only
-where that is exact, else as its text.
+where that is exact, else as its text. A table is made or widened first and registered after, in one transaction;
+MariaDB commits in between, so what is found there without being registered is taken up again.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fyke.db.names import CORE_NAMES
+from fyke.db.connection import Connection, Dialect
+from fyke.db.names import CORE_NAMES, SERVER_TABLES
 from fyke.db.numbers import WHOLE_LIMIT, plain_number
 from fyke.errors import UsageError
 from fyke.model import Column, ColumnType, Fields
@@ -24,15 +26,53 @@ from fyke.model import Column, ColumnType, Fields
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
 NAME_BYTES = 63
 OWN_COLUMNS = ("_item_id", "_scope", "_key", "_url", "_version", "_first_at", "_updated_at")
-OWN_TYPES = ("INTEGER PRIMARY KEY", *["TEXT NOT NULL"] * 3, *["INTEGER NOT NULL"] * 3)
-SQL_TYPES: Mapping[ColumnType, str] = {
-    ColumnType.TEXT: "TEXT",
-    ColumnType.INTEGER: "INTEGER",
-    ColumnType.NUMBER: "ANY",
-    ColumnType.DATETIME: "TEXT",
-    ColumnType.BOOLEAN: "INTEGER",
-    ColumnType.JSON: "TEXT",
+OWN_TYPES: Mapping[Dialect, tuple[str, ...]] = {
+    "sqlite": ("INTEGER PRIMARY KEY", *["TEXT NOT NULL"] * 3, *["INTEGER NOT NULL"] * 3),
+    "postgres": ("BIGINT PRIMARY KEY", *["TEXT NOT NULL"] * 3, *["BIGINT NOT NULL"] * 3),
+    "mysql": (
+        *("BIGINT PRIMARY KEY", "VARCHAR(255) NOT NULL", "VARCHAR(255) NOT NULL", "LONGTEXT NOT NULL"),
+        *["BIGINT NOT NULL"] * 3,
+    ),
 }
+SQL_TYPES: Mapping[Dialect, Mapping[ColumnType, str]] = {
+    "sqlite": {
+        ColumnType.TEXT: "TEXT",
+        ColumnType.INTEGER: "INTEGER",
+        ColumnType.NUMBER: "ANY",
+        ColumnType.DATETIME: "TEXT",
+        ColumnType.BOOLEAN: "INTEGER",
+        ColumnType.JSON: "TEXT",
+    },
+    "postgres": {
+        ColumnType.TEXT: "TEXT",
+        ColumnType.INTEGER: "BIGINT",
+        ColumnType.NUMBER: "NUMERIC",
+        ColumnType.DATETIME: "TEXT",
+        ColumnType.BOOLEAN: "BOOLEAN",
+        ColumnType.JSON: "TEXT",
+    },
+    "mysql": {
+        ColumnType.TEXT: "LONGTEXT",
+        ColumnType.INTEGER: "BIGINT",
+        ColumnType.NUMBER: "DECIMAL(65, 30)",
+        ColumnType.DATETIME: "VARCHAR(255)",
+        ColumnType.BOOLEAN: "BOOLEAN",
+        ColumnType.JSON: "LONGTEXT",
+    },
+}
+# Whether anything has this name: a table or, elsewhere than in MariaDB, an index.
+TAKEN: Mapping[Dialect, str] = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE name = ?",
+    "postgres": "SELECT 1 WHERE to_regclass(quote_ident(?)) IS NOT NULL",
+    "mysql": "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
+}
+THERE = """
+SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?
+ORDER BY ordinal_position
+"""
+LOCK_POSTGRES = "SELECT pg_advisory_xact_lock(hashtextextended('fyke:tables', 0))"
+LOCK_MYSQL = "SELECT GET_LOCK(left(concat('fyke:', DATABASE()), 64), 8)"
+UNLOCK_MYSQL = "SELECT RELEASE_LOCK(left(concat('fyke:', DATABASE()), 64))"
 TABLES_REMEMBERED = 256
 
 
@@ -65,9 +105,10 @@ class TypedTable(Struct, frozen=True):
 @lru_cache(maxsize=TABLES_REMEMBERED)
 def _upsert(table: TypedTable) -> str:
     names = [*OWN_COLUMNS, *(name for name, _ in table.columns)]
+    marks = ["?"] * len(OWN_COLUMNS) + ["number(?)" if kind is ColumnType.NUMBER else "?" for _, kind in table.columns]
     changed = [name for name in names if name not in ("_item_id", "_first_at")]
     return (
-        f"INSERT INTO {quoted(table.name)}({', '.join(map(quoted, names))}) VALUES ({', '.join('?' * len(names))})"
+        f"INSERT INTO {quoted(table.name)}({', '.join(map(quoted, names))}) VALUES ({', '.join(marks)})"
         f" ON CONFLICT(_item_id) DO UPDATE SET {', '.join(f'{quoted(n)} = excluded.{quoted(n)}' for n in changed)}"
     )
 
@@ -78,7 +119,7 @@ def quoted(name: str) -> str:
 
 
 def bind(name: str, kind: ColumnType, value: Any) -> Any:
-    """One value as SQLite keeps it. Also what a stored value is compared with.
+    """One value as the database gives it back. Also what a stored value is compared with.
 
     Raises:
         ValueError: the value is not of the column's type.
@@ -142,7 +183,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def read_table(connection: sqlite3.Connection, name: str) -> TypedTable | None:
+def read_table(connection: Connection, name: str) -> TypedTable | None:
     """The table as the registry has it."""
     row = connection.execute("SELECT columns FROM typed_table WHERE name = ?", (name,)).fetchone()
     return decode_table(name, row[0]) if row else None
@@ -153,8 +194,9 @@ def decode_table(name: str, columns: str) -> TypedTable:
     return TypedTable(name, msgspec.json.decode(columns, type=tuple[tuple[str, ColumnType], ...]))
 
 
-def ensure_table(connection: sqlite3.Connection, name: str, columns: Sequence[Column], now: int) -> bool:
-    """Make the typed table, or add what it lacks; True if anything was changed. Call inside a write transaction.
+def ensure_table(connection: Connection, name: str, columns: Sequence[Column], now: int) -> bool:
+    """Make the typed table, or add what it lacks; True if anything was changed. Call inside a write transaction, before
+    it writes and locks anything: on MariaDB a change commits what came before.
 
     Raises:
         UsageError: a name that no table or column may have; a column that would change its type.
@@ -162,29 +204,80 @@ def ensure_table(connection: sqlite3.Connection, name: str, columns: Sequence[Co
     check_names(name, columns)
     wanted = tuple((column.name, column.type) for column in columns)
     known = read_table(connection, name)
-    if known is None:
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone():
-            raise _taken(name, "in this database already, and not a source's table")
-        body = ", ".join(f"{quoted(n)} {t}" for n, t in zip(OWN_COLUMNS, OWN_TYPES, strict=True))
-        body += "".join(f", {quoted(n)} {SQL_TYPES[t]}" for n, t in wanted)
-        connection.execute(f"CREATE TABLE {quoted(name)}({body}) STRICT")
-        connection.execute("INSERT INTO typed_table VALUES (?, ?, ?, ?)", (name, _json(wanted), now, now))
-        return True
+    if known is not None and not _missing(known, wanted):
+        return False
+    with _alone(connection):
+        # Another scheduler may have come first.
+        known = read_table(connection, name)
+        if known is None:
+            _make(connection, name, wanted)
+            statement = "INSERT INTO typed_table(name, columns, made_at, changed_at) VALUES (?, ?, ?, ?)"
+            connection.execute(statement, (name, _json(wanted), now, now))
+            return True
+        missing = _missing(known, wanted)
+        if missing:
+            _widen(connection, name, missing)
+            values = (_json((*known.columns, *missing)), now, name)
+            connection.execute("UPDATE typed_table SET columns = ?, changed_at = ? WHERE name = ?", values)
+        return bool(missing)
+
+
+def _missing(known: TypedTable, wanted: Sequence[tuple[str, ColumnType]]) -> list[tuple[str, ColumnType]]:
     types = dict(known.columns)
     for column, kind in wanted:
         if types.get(column, kind) is not kind:
+            found = types[column].value
             raise UsageError(
-                f"table '{name}' has column '{column}' as {types[column].value}, and the source wants {kind.value}",
+                f"table '{known.name}' has column '{column}' as {found}, and the source wants {kind.value}",
                 field=f"fields.{column}",
                 hint=f"store into another table (`store.table`), or give the field another name than '{column}'",
             )
-    missing = [(column, kind) for column, kind in wanted if column not in types]
-    for column, kind in missing:
-        connection.execute(f"ALTER TABLE {quoted(name)} ADD COLUMN {quoted(column)} {SQL_TYPES[kind]}")
-    if missing:
-        values = (_json((*known.columns, *missing)), now, name)
-        connection.execute("UPDATE typed_table SET columns = ?, changed_at = ? WHERE name = ?", values)
-    return bool(missing)
+    return [(column, kind) for column, kind in wanted if column not in types]
+
+
+@contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """One process at a time makes tables; SQLite has one writer anyway."""
+    if connection.dialect == "postgres":
+        connection.execute(LOCK_POSTGRES)
+    if connection.dialect != "mysql":
+        yield
+        return
+    if connection.execute(LOCK_MYSQL).fetchone() != (1,):
+        connection.repeat("another process makes tables")
+    try:
+        yield
+    finally:
+        connection.execute(UNLOCK_MYSQL)
+
+
+def _make(connection: Connection, name: str, columns: Sequence[tuple[str, ColumnType]]) -> None:
+    dialect = connection.dialect
+    if connection.execute(TAKEN[dialect], (name,)).fetchone():
+        if dialect != "mysql" or not set(OWN_COLUMNS) <= set(_there(connection, name)):
+            raise _taken(name, "in this database already, and not a source's table")
+        _widen(connection, name, columns)
+        return
+    body = ", ".join(f"{quoted(n)} {t}" for n, t in zip(OWN_COLUMNS, OWN_TYPES[dialect], strict=True))
+    body += "".join(f", {quoted(n)} {SQL_TYPES[dialect][t]}" for n, t in columns)
+    options = " STRICT" if dialect == "sqlite" else ""
+    if dialect == "mysql":
+        # What compares byte for byte was set for the connection.
+        (collation,) = connection.execute("SELECT @@collation_connection").fetchone()
+        options = f" ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = {collation}"
+    connection.execute(f"CREATE TABLE {quoted(name)}({body}){options}")
+
+
+def _widen(connection: Connection, name: str, columns: Sequence[tuple[str, ColumnType]]) -> None:
+    there = _there(connection, name) if connection.dialect == "mysql" else []
+    for column, kind in columns:
+        if column not in there:
+            definition = f"{quoted(column)} {SQL_TYPES[connection.dialect][kind]}"
+            connection.execute(f"ALTER TABLE {quoted(name)} ADD COLUMN {definition}")
+
+
+def _there(connection: Connection, name: str) -> list[str]:
+    return [column for (column,) in connection.execute(THERE, (name,))]
 
 
 def _taken(name: str, why: str) -> UsageError:
@@ -200,7 +293,7 @@ def check_names(name: str, columns: Sequence[Column]) -> None:
     rule = f"small letters, digits and _, no digit first, at most {NAME_BYTES} bytes"
     if not NAME.fullmatch(name) or len(name) > NAME_BYTES or name.startswith("sqlite_"):
         raise UsageError(f"'{name}' cannot be the name of a table", field="store.table", hint=rule)
-    if name in CORE_NAMES:
+    if name in CORE_NAMES | SERVER_TABLES:
         raise _taken(name, "a table of Fyke itself")
     found: set[str] = set()
     for column in columns:

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from fyke.db.kinds import BIG, BYTES, KEY_BYTES, SHORT, collation, text_kind
+from fyke.db.kinds import BIG, SHORT, bytes_kind, collation, text_kind
 
 revision = "0001"
 down_revision: str | None = None
@@ -28,7 +28,7 @@ def text(name: str, *, nullable: bool = False, default: str | None = None, key: 
 
 
 def blob(name: str, *, nullable: bool = False, key: bool = False) -> sa.Column[Any]:
-    return sa.Column(name, KEY_BYTES if key else BYTES, nullable=nullable, primary_key=key)
+    return sa.Column(name, bytes_kind(name), nullable=nullable, primary_key=key)
 
 
 def unique(table: str, *columns: str) -> sa.UniqueConstraint:
