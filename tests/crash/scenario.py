@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
+from fyke.db.sqlite import open_connection
 from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sql import SqlLedger
 from fyke.pipeline.auditor import audit
@@ -105,7 +106,7 @@ async def broken_promises(world: World, *, deaths: bool = False) -> list[str]:
     """
     found = await broken_balance(world)
     wanted = {key: title for key, title in world.site.titles.items() if key not in world.site.gone}
-    with sqlite3.connect(world.path) as connection:
+    with open_connection(world.path) as connection:
         rows = dict(connection.execute("SELECT _key, title FROM notices"))
         versions = dict(connection.execute("SELECT _key, _version FROM notices"))
         states = dict(connection.execute("SELECT key, state FROM item"))

@@ -15,6 +15,7 @@ from typing import Any
 from fyke.app import open_stores
 from fyke.app.run import crew
 from fyke.app.sources import apply_sources, read_sources
+from fyke.db.sqlite import open_connection
 from fyke.lab.site import RunningSite, SiteConfig, serve_site
 from fyke.pipeline.scheduler import open_by_hand
 from fyke.settings import Settings, load_settings
@@ -124,7 +125,7 @@ class Shop:
         ):
             if (there := self.count(what)) != wanted:
                 found.append(f"{what}: {there}, wanted {wanted}")
-        with closing(sqlite3.connect(self.folder / "fyke.db")) as connection:
+        with closing(open_connection(self.folder / "fyke.db")) as connection:
             if twice := written_twice(connection):
                 found.append(f"written twice: {twice}")
         return found
@@ -155,7 +156,7 @@ async def open_shop(
         settings = load_settings(folder, {"FYKE_LEDGER": f"sqlite:///{folder / 'fyke.db'}"}).settings
         async with open_stores(settings) as stores:
             await apply_sources(stores, read_sources(folder / "sources"))
-        with closing(sqlite3.connect(folder / "fyke.db", isolation_level=None)) as connection:
+        with closing(open_connection(folder / "fyke.db")) as connection:
             install_effect_log(connection, "notices")
         shop = Shop(folder, site, settings)
         try:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from fyke.db.connection import Connection
 from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers import clock_steps, sql_places
 from fyke.frontiers import sql_statements as sql
@@ -69,12 +70,12 @@ def no_failure_fence(patch: Patch) -> None:
 
 
 def no_token(patch: Patch) -> None:
-    def any_holder(connection: sqlite3.Connection, deliveries: Iterable[Delivery]) -> Any:
+    def any_holder(connection: Connection, deliveries: Iterable[Delivery]) -> Any:
         asked = list(deliveries)
         live = {key: task for (key, _), task in owned(connection, map(live_token(connection), asked)).items()}
         return {(one.task.key, one.token): live[one.task.key] for one in asked if one.task.key in live}
 
-    def live_token(connection: sqlite3.Connection) -> Callable[[Delivery], Delivery]:
+    def live_token(connection: Connection) -> Callable[[Delivery], Delivery]:
         def change(delivery: Delivery) -> Delivery:
             row = connection.execute("SELECT token FROM task WHERE key = ?", (delivery.task.key,)).fetchone()
             return msgspec.structs.replace(delivery, token=row[0] if row else 0)
@@ -108,7 +109,7 @@ def no_reading_time(patch: Patch) -> None:
 def no_unique_slot(patch: Patch) -> None:
     taken = itertools.count()
 
-    def open_anyway(connection: sqlite3.Connection, run: NewRun, now: int) -> OpenedRun:
+    def open_anyway(connection: Connection, run: NewRun, now: int) -> OpenedRun:
         return opened(connection, msgspec.structs.replace(run, slot=run.slot + next(taken)), now)
 
     opened = runs._open

@@ -10,7 +10,6 @@ import asyncio
 import gc
 import selectors
 import shutil
-import sqlite3
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fyke.db.sqlite import SqliteDatabase
+from fyke.db.sqlite_connection import SqliteConnection
 
 T = TypeVar("T")
 
@@ -95,11 +95,11 @@ class VirtualClock:
 class TimedDatabase(SqliteDatabase):
     """A file whose answers the virtual clock waits for."""
 
-    async def write(self, call: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
+    async def write(self, call: Callable[[SqliteConnection], T], *, durable: bool = True) -> T:
         with self._owed():
             return await super().write(call, durable=durable)
 
-    async def read(self, call: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, call: Callable[[SqliteConnection], T]) -> T:
         with self._owed():
             return await super().read(call)
 
