@@ -10,7 +10,7 @@ from fyke.ports import Clock, Lock
 
 log = logging.getLogger("fyke.scheduler")
 
-STANDBY_S: Final = 1.0
+STANDBY_S: Final = 0.5
 
 
 class Lead:

@@ -21,7 +21,7 @@ from fyke.ports import Frontier, Ledger, Source
 log = logging.getLogger("fyke.scheduler")
 
 LONGEST_SLEEP_MS = 5_000
-STANDBY_MS = 200
+STANDBY_MS = 400
 LATE_IS_MS = 60_000
 TOLD_LATE_MS = 240_000
 
