@@ -289,6 +289,10 @@ class SqlFrontier:
 
         return await self._write(empty)
 
+    async def damaged(self) -> str:
+        # What the database has confirmed is there.
+        return ""
+
     async def wait(self, timeout_ms: int) -> None:
         await self._db.wait(min(max(timeout_ms, 0), WAIT_LIMIT_MS) / 1000, self._noted)
 

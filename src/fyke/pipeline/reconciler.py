@@ -31,6 +31,13 @@ class Reconciler:
     ) -> None:
         self._ledger, self._frontier, self._grace = ledger, frontier, grace_ms
         self._refill = Refill(ledger, frontier, prepare)
+        self._lost = ""
+
+    async def look(self) -> None:
+        """Sweep at once where something was found lost."""
+        self._lost = self._lost or await self._frontier.damaged()
+        if self._lost:
+            await self.run_once()
 
     async def run_once(self) -> Reconciled:
         """Offer what is missing and drop what is not wanted; safe beside any offer.
@@ -41,7 +48,12 @@ class Reconciler:
         filled = await self._refill.finish()
         if filled is not None:
             return Reconciled(filled, 0)
-        offered = await self._offer_missing(self._grace)
+        # Remembered until a sweep has ended: what was lost is not asked for twice.
+        self._lost = self._lost or await self._frontier.damaged()
+        offered = await self._offer_missing(0 if self._lost else self._grace)
+        if self._lost:
+            await self._refill.tell(f"{self._lost}; {offered} task(s) were offered again", offered)
+            self._lost = ""
         dropped = await self._drop_unwanted()
         if offered or dropped:
             log.info("reconciled: %d offered, %d dropped", offered, dropped)

@@ -51,15 +51,15 @@ class Refill:
         offered = await offer_missing(self._ledger, self._frontier, 0)
         await self._ledger.cursor(MARK, 0)
         if offered:
-            text = (
-                f"the frontier was new or had lost its content; it was made again, and {offered} task(s) were offered"
-            )
-            log.warning("%s", text)
-            data = {"offered": offered}
-            await self._ledger.add_events(
-                [Event("lost", text, group="frontier", at=await self._ledger.now(), data=data)]
-            )
+            text = "the frontier was new or had lost its content"
+            await self.tell(f"{text}; it was made again, and {offered} task(s) were offered", offered)
         return offered
+
+    async def tell(self, text: str, offered: int) -> None:
+        """Write the event of a loss."""
+        log.warning("%s", text)
+        event = Event("lost", text, group="frontier", at=await self._ledger.now(), data={"offered": offered})
+        await self._ledger.add_events([event])
 
 
 async def offer_missing(ledger: Ledger, frontier: Frontier, grace_ms: int) -> int:

@@ -91,12 +91,12 @@ def keeping(reaper: Reaper, every_s: float) -> list[Round]:
 
 
 def reconciling(reconciler: Reconciler, every_s: float) -> list[Round]:
-    """Ledger and frontier are compared, both ways."""
+    """Ledger and frontier are compared, both ways, and at once where something was found lost."""
 
     async def reconcile() -> None:
         await reconciler.run_once()
 
-    return [("reconciler", reconcile, every_s)]
+    return [("reconciler", reconcile, every_s), ("losses", reconciler.look, REFILL_S)]
 
 
 def refilling(refill: Refill) -> list[Round]:

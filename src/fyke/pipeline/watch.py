@@ -10,6 +10,7 @@ from fyke.ports import Clock, Frontier, Ledger
 log = logging.getLogger("fyke.supervisor")
 
 STALLED_AFTER_MS = 120_000
+ASIDE = "aside"
 
 
 class Watch:
@@ -36,6 +37,8 @@ class Watch:
         """True when a stall is found anew: the caller restarts the workers."""
         stats = await self._frontier.stats()
         now = await self._ledger.now()
+        if self._tell and stats.aside:
+            await self._tell_aside(stats.aside, now)
         # What is in hand is being worked on, and may take all slots or a lane's only place for long: leases that nobody
         # renews are the reaper's.
         could_go = not stats.leased and any(
@@ -60,3 +63,12 @@ class Watch:
         else:
             log.warning("%s", text)
         return True
+
+    async def _tell_aside(self, aside: int, now: int) -> None:
+        """Tasks of another release: told when there are more of them than before."""
+        told = await self._ledger.cursor(ASIDE)
+        if aside <= told:
+            return
+        await self._ledger.cursor(ASIDE, aside)
+        text = f"{aside} task(s) in the frontier are of a release that this one cannot read: kept aside, offered anew"
+        await self._ledger.add_events([Event("aside", text, group=ASIDE, at=now, data={"aside": aside})])

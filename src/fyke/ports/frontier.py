@@ -155,6 +155,12 @@ class Frontier(Protocol):
         """
         ...
 
+    async def damaged(self) -> str:
+        """What this process found lost since it asked last, for people; "" where nothing. Some seconds of writes may be
+        gone: the caller compares all with the ledger, and leaves no grace.
+        """
+        ...
+
     async def wait(self, timeout_ms: int) -> None:
         """Return when work may have come, at the latest after `timeout_ms` (capped at 1,000)."""
         ...
