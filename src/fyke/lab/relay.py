@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import Final, Self
 from urllib.parse import urlsplit, urlunsplit
 
+from fyke.lab.servers.process import free_port
+
 CHUNK: Final = 2**16
 REQUEST_KEPT: Final = 2**16
 CONNECT_S: Final = 5.0
@@ -211,7 +213,8 @@ class Relay:
 
 async def open_relay(to_port: int, to_host: str = "127.0.0.1") -> Relay:
     """A relay to a server, listening at a free port of the loopback."""
-    return await Relay(to_port, to_host).listen()
+    # Of ports that no outgoing connection is given: while it refuses, a client must not meet itself.
+    return await Relay(to_port, to_host).listen(free_port())
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -79,10 +79,10 @@ async def run_chaos(config: ChaosConfig, effects: EffectLog, tell: Tell) -> Chao
         stack.callback(history.close)
         arena = await stack.enter_async_context(open_arena(config, names))
         settings = load_settings(config.folder, arena.variables(relayed=False)).settings
-        await _prepare(settings, effects)
+        await prepare(settings, effects)
         history.write("start", seed=config.seed, faults=names, items=config.items, site=arena.site.url)
         tell(_opening(config, arena, names))
-        players = _players(arena, history, tell)
+        players = make_players(arena, history, tell)
         stack.callback(players.kill)
         players.start()
         keeping = await stack.enter_async_context(_beside(players.keep()))
@@ -95,12 +95,12 @@ async def run_chaos(config: ChaosConfig, effects: EffectLog, tell: Tell) -> Chao
             healed = history.seconds
             history.write("healed")
             tell(f"{healed:6.1f} s  everything is healed; waiting until nothing is open")
-            settled = await watch.settle(arena, config)
+            settled = await watch.settle(arena.site.url, config.items, config.settle)
             settle_seconds = history.seconds - healed
         keeping.cancel()
         for name in await players.stop(STOP_S):
             history.left(name, -1)
-        verdict = await _judge(settings, arena, effects, history)
+        verdict = await judge(settings, arena, effects, history)
         report = _report(config, names, history, verdict, settle_seconds, settled=settled)
         history.write("result", report=report, good=report.good)
         return report
@@ -112,7 +112,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-async def _prepare(settings: Settings, effects: EffectLog) -> None:
+async def prepare(settings: Settings, effects: EffectLog) -> None:
     async with open_stores(settings, wait=True) as stores:
         if await stores.ledger.sources(removed=True):
             raise UsageError(
@@ -123,7 +123,7 @@ async def _prepare(settings: Settings, effects: EffectLog) -> None:
         await database.write(lambda connection: effects.install(connection, TABLE))
 
 
-def _players(arena: Arena, history: History, tell: Tell) -> Players:
+def make_players(arena: Arena, history: History, tell: Tell) -> Players:
     config, variables = arena.config, arena.variables(relayed=True)
     roles = [("scheduler", n) for n in range(config.schedulers)] + [("worker", n) for n in range(config.workers)]
 
@@ -184,20 +184,19 @@ class Watch:
         async with open_stores(self._settings, wait=True) as stores:
             await _open_run(stores, url)
 
-    async def settle(self, arena: Arena, config: ChaosConfig) -> bool:
-        """Wait until all that the site shows is listed and nothing is open; False where that does not come in time."""
+    async def settle(self, url: str, items: int, seconds: float) -> bool:
+        """Wait until so many items are listed and nothing is open; False where that does not come in time."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + config.settle
+        end = loop.time() + seconds
         while loop.time() < end:
-            wanted = (await arena.site.truth())["listed_total"]
             try:
                 async with open_stores(self._settings) as stores:
                     counts, going = await _counts(stores), await stores.ledger.running(SOURCE_ID)
                     idle = counts is not None and not counts.open and not going
-                    if idle and counts is not None and counts.listed >= wanted == config.items:
+                    if idle and counts is not None and counts.listed >= items:
                         return True
                     if idle:
-                        await _open_run(stores, arena.site.url)
+                        await _open_run(stores, url)
             except TransientError as error:
                 self._history.write("away", why=str(error))
             await asyncio.sleep(0.5)
@@ -235,7 +234,7 @@ async def _deaths(stores: Stores) -> list[str]:
     return found
 
 
-async def _judge(settings: Settings, arena: Arena, effects: EffectLog, history: History) -> Verdict:
+async def judge(settings: Settings, arena: Arena, effects: EffectLog, history: History) -> Verdict:
     async with open_stores(settings, wait=True) as stores:
         report = await audit(stores.ledger, stores.frontier)
         for text in await _deaths(stores):
