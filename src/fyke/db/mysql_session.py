@@ -14,11 +14,11 @@ from fyke.db.dialect import LIST, Text
 from fyke.db.numbers import for_mariadb, plain_number
 
 T = TypeVar("T")
-STATEMENTS = 512
+STATEMENTS = 128  # of each connection; a server has 16,382 for all
 # What stands around a value: type, length, indicator.
 VALUE_BYTES = 12
 NUMERIC = 246
-UNPREPARABLE, STALE = 1295, 1615
+UNPREPARABLE, STALE, TOO_MANY = 1295, 1615, 1461
 
 
 class Session:
@@ -62,13 +62,23 @@ class Session:
     async def _statement(self, sql: str) -> Any:
         found = self._prepared.pop(sql, None)
         if found is None:
-            found = await self.raw.prepare(sql)
             if len(self._prepared) >= STATEMENTS:
-                oldest = next(iter(self._prepared))
-                await self._prepared.pop(oldest).close()
+                await self._forget(next(iter(self._prepared)))
+            try:
+                found = await self.raw.prepare(sql)
+            except MySQLError as error:
+                if error.args[0] != TOO_MANY:
+                    raise
+                # The server has no room for more, of all its connections: this one gives back what it has.
+                for known in list(self._prepared):
+                    await self._forget(known)
+                found = await self.raw.prepare(sql)
         # The last one used stands last.
         self._prepared[sql] = found
         return found
+
+    async def _forget(self, sql: str) -> None:
+        await self._prepared.pop(sql).close()
 
 
 async def timed(question: Awaitable[T], seconds: float) -> T:

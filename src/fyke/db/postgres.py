@@ -34,6 +34,7 @@ try:
         LOCK_S,
         LOOK_S,
         READ_S,
+        SERVER_S,
         ServerDatabase,
     )
 except ImportError as error:
@@ -44,7 +45,7 @@ STATEMENTS = 1_024
 ROWS_AT_ONCE = 5_000
 BLOCK = 64
 SESSION = f"""
-SET timezone = 'UTC'; SET statement_timeout = '{COMMAND_S:.0f}s'; SET lock_timeout = '{LOCK_S}s';
+SET timezone = 'UTC'; SET statement_timeout = '{SERVER_S}s'; SET lock_timeout = '{LOCK_S}s';
 SET idle_in_transaction_session_timeout = '{IDLE_S}s'; SET default_transaction_isolation = 'read committed';
 SET jit = off; SET tcp_user_timeout = '{IDLE_S}s'
 """

@@ -29,10 +29,10 @@ _STATES_LOST = {"57P01", "57P02", "57P05", "25P03"}
 _STATES_LATER = {"57014", "57P03", "25006", "55000", "55006", "58030"}
 _STATES_PERSON = {"28P01", "28000", "3D000", "42501", "3F000"}
 _STATES_ROW = {"54000"}
-_NUMBERS_AGAIN = {1213, 1205, 1020}
+_NUMBERS_AGAIN = {1213, 1205, 1020, 1615}
 # 0: asyncmy's own, for a connection that is closed.
 _NUMBERS_LOST = {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
-_NUMBERS_LATER = {3, 28, 1021, 1037, 1038, 1040, 1041, 1114, 1203, 1226, 1290, 1317, 1792, 1836, 1969, 3024, 1030}
+_NUMBERS_LATER = {3, 28, 1021, 1037, 1038, 1040, 1041, 1114, 1203, 1226, 1290, 1317, 1461, 1792, 1836, 1969, 3024, 1030}
 _NUMBERS_PERSON = {1044, 1045, 1049, 1142, 1143, 1227, 1698, 1130, 1251}
 _NUMBERS_ROW = {1048, 1118, 1153, 1264, 1265, 1292, 1300, 1364, 1366, 1367, 1406, 1411, 1452, 1690, 3140, 3819, 4025}
 _DUPLICATE, _UNIQUE = 1062, "23505"
@@ -130,7 +130,6 @@ def translate_server(error: BaseException, address: Address) -> BaseException:
         found = TransientError(f"{address}: other writers were in the way each time: {said}")
     else:
         found = TransientError(f"{address}: {_ADVICE_LATER.get(code, 'not available now')} ({said})")
-    found.__cause__ = error
     return found
 
 
