@@ -126,7 +126,7 @@ class PostgresConnection:
             arrays = ", ".join(f"${n + 1}::{name}[]" for n, name in enumerate(statement.types))
             known = self._database.batches[sql] = (batch.sql.replace(LIST, arrays), batch, statement)
         text, batch, statement = known
-        for wave in _waves(found, batch):
+        for wave in in_waves(found, batch.unique):
             for start in range(0, len(wave), ROWS_AT_ONCE):
                 # Unequal rows would be filled up with NULL.
                 columns: list[Sequence[Any]] = list(zip(*wave[start : start + ROWS_AT_ONCE], strict=True))
@@ -303,14 +303,14 @@ def _exact(kind: str, value: Any) -> Any:
     return bool(value) if kind == "bool" else value
 
 
-def _waves(rows: list[Sequence[Any]], batch: Batch) -> list[list[Sequence[Any]]]:
+def in_waves(rows: list[Any], unique: tuple[int, ...]) -> list[list[Any]]:
     """Rows in such order that one statement never meets a key twice; SQLite would take them one after the other."""
-    if not batch.unique:
+    if not unique:
         return [rows]
-    key = itemgetter(*batch.unique)
+    key = itemgetter(*unique)
     if len({key(row) for row in rows}) == len(rows):
         return [rows]
-    waves: list[list[Sequence[Any]]] = []
+    waves: list[list[Any]] = []
     met: dict[Any, int] = {}
     for row in rows:
         wave = met[key(row)] = met.get(key(row), -1) + 1
