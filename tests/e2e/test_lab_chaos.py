@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.serial, pytest.mark.skipif(sys.platform == "win32", re
 
 COMMAND = (sys.executable, "-m", "fyke", "lab", "chaos")
 ON_FILES = ("--frontier", "sql", "--ledger", "sqlite")
-ENDS_S = 300
+ENDS_S = 1_500
 
 
 def chaos(folder: Path, *words: str) -> dict[str, Any]:
@@ -95,10 +95,65 @@ def players_of(folder: Path) -> list[int]:
     return found
 
 
-def need(missing: Callable[[str], NoReturn], *kinds: type[RedisServer | PostgresServer | MariaServer]) -> None:
-    for kind in kinds:
-        if reason := kind.missing():
-            missing(reason)
+@pytest.fixture
+def on_servers(backend_missing: Callable[[str], NoReturn]) -> Callable[[str], tuple[str, ...]]:
+    """The flags of a pair of servers, which must be there."""
+
+    def flags(pair: str) -> tuple[str, ...]:
+        frontier, ledger = pair.split("+")
+        kinds = [PostgresServer.missing if ledger == "postgres" else MariaServer.missing]
+        kinds += [RedisServer.missing] if frontier == "redis" else []
+        for missing in kinds:
+            if reason := missing():
+                backend_missing(reason)
+        return ("--frontier", frontier, "--ledger", ledger)
+
+    return flags
+
+
+def test_servers_killed_and_wiped_lose_and_double_nothing(
+    tmp_path: Path, on_servers: Callable[[str], tuple[str, ...]]
+) -> None:
+    faults = ("kill", "redis-kill", "redis-flush", "database-kill", "cut", "swallow")
+    flags = on_servers("redis+postgres")
+    report = chaos(
+        tmp_path / "run", *flags, "--items", "500", "--seconds", "16", "--every", "2", "--faults", ",".join(faults)
+    )
+    good(report, 500, faults)
+
+
+# What must come out of the project: 8,000 items, 3 workers and 2 schedulers, a kill each 3 s; alone, and with each of
+# these between the kills.
+BETWEEN = {
+    "kills alone": (),
+    "redis killed and cut back": ("redis-kill", "redis-cut", "redis-restart"),
+    "redis wiped": ("redis-flush", "redis-stream"),
+    "redis frozen": ("redis-freeze",),
+    "database down for 45 s": ("database-away",),
+    "responses 503": ("burst",),
+    "connections reset": ("cut", "swallow"),
+    "poison": ("poison",),
+}
+
+
+PAIRS = ("redis+postgres", "sql+postgres", "sql+mariadb")
+LONG = [(what, pair) for pair in PAIRS for what in BETWEEN if pair.startswith("redis") or "redis" not in what]
+
+
+@pytest.mark.crash_long
+@pytest.mark.parametrize(("what", "pair"), LONG)
+def test_eight_thousand_items_and_a_kill_each_3_s(
+    tmp_path: Path, on_servers: Callable[[str], tuple[str, ...]], what: str, pair: str
+) -> None:
+    faults = ("kill", *BETWEEN[what])
+    flags = on_servers(pair)
+    every = 1.5 if len(faults) > 1 and what != "poison" else 3
+    report = chaos(
+        tmp_path / "run",
+        *(*flags, "--items", "8000", "--seconds", "120", "--every", f"{every}", "--settle", "900"),
+        *("--outage", "45" if what.startswith("database") else "8", "--faults", ",".join(faults)),
+    )
+    good(report, 8_000, faults)
 
 
 def test_a_folder_with_something_in_it_is_not_touched(tmp_path: Path) -> None:
