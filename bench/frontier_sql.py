@@ -12,7 +12,8 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,34 +21,37 @@ from typing import Any
 from run import machine
 
 from fyke.app.stores import SystemClock
+from fyke.db.address import parse_address
 from fyke.db.frontier_tables import create_frontier_tables
+from fyke.db.server import ServerClock
+from fyke.db.sqlite import SqliteDatabase
 from fyke.frontiers.sql import SqlFrontier
+from fyke.lab.servers import MariaServer, PostgresServer
 from fyke.model import LanePolicy, Task, TaskKind
 
 LEASE_MS = 60_000
 OFFER, TAKE = 100, 64
+SERVERS = {
+    **dict.fromkeys(("postgresql", "postgres"), ("PostgresDatabase", "fyke.db.postgres")),
+    **dict.fromkeys(("mysql", "mariadb"), ("MysqlDatabase", "fyke.db.mysql")),
+}
 
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[SqlFrontier]:
     """A handle as a process of its own has it."""
-    host = SystemClock()
+    database: Any
+    clock: Any = SystemClock()
     if url.startswith("sqlite:///"):
-        from fyke.db.sqlite import SqliteDatabase
-
-        database: Any = SqliteDatabase(Path(url.removeprefix("sqlite:///")))
-        clock: Any = host
-    else:
-        from fyke.db.clock import ServerClock
-
-        if url.startswith("postgresql:"):
-            from fyke.db.postgres import PostgresDatabase as Server
-        else:
-            from fyke.db.mysql import MysqlDatabase as Server  # type: ignore[assignment]
-        database = await Server.open(url)
-        clock = ServerClock(database, host)
-    try:
+        database = SqliteDatabase(Path(url.removeprefix("sqlite:///")))
         await database.write(create_frontier_tables)
+    else:
+        address = parse_address(url)
+        name, module = SERVERS[address.scheme]
+        database = getattr(import_module(module), name)(address)
+        await database.upgrade()
+        clock = ServerClock(database, clock)
+    try:
         yield SqlFrontier(database, clock, Random(1), lease_ms=LEASE_MS)
     finally:
         await database.close()
@@ -127,14 +131,15 @@ def database(kind: str, folder: Path) -> Iterator[str]:
     if kind == "sqlite":
         yield f"sqlite:///{folder / 'frontier.db'}"
         return
-    from fyke.lab.servers import MariaServer, PostgresServer
-
-    server: Any = MariaServer(folder) if kind == "mariadb" else PostgresServer(folder, version=int(kind[8:] or 18))
-    if why := server.missing():
+    if kind == "mariadb":
+        why, make = MariaServer.missing(), lambda: MariaServer(folder)
+    else:
+        version = int(kind.removeprefix("postgres"))
+        why, make = PostgresServer.missing(version), lambda: PostgresServer(folder, version)
+    if why:
         raise LookupError(why)
-    holder: AbstractContextManager[Any] = server
-    with holder or nullcontext():
-        yield server.url
+    with make() as server:
+        yield server.create_database("frontier")
 
 
 def measure(url: str, lanes: int, handles: int, count: int, seconds: float) -> dict[str, Any]:

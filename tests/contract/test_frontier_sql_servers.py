@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from fyke.db.address import parse_address
-from fyke.db.connection import Connection
 from fyke.frontiers.sql import SqlFrontier
 from fyke.testing.clock import FakeClock
 from fyke.testing.frontier_contract import FrontierContract
 from fyke.testing.frontier_harness import LEASE, FrontierHarness
-from tests.servers import DATABASES, Servers
-
-TABLES = ("task_permit", "task_place", "task", "task_lane")
+from tests.frontiers import FrontierDatabases, connect, empty
+from tests.servers import DATABASES
 
 
 class MovedClock(FakeClock):
@@ -24,24 +21,6 @@ class MovedClock(FakeClock):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-
-
-def connect(url: str) -> Any:
-    """A database on a server, as one process has it."""
-    address = parse_address(url)
-    if address.scheme.startswith("postgres"):
-        from fyke.db.postgres import PostgresDatabase
-
-        return PostgresDatabase(address)
-    from fyke.db.mysql import MysqlDatabase
-
-    return MysqlDatabase(address)
-
-
-def empty(connection: Connection) -> None:
-    for table in TABLES:
-        connection.execute(f"DELETE FROM {table}")
-    connection.execute("UPDATE task_meta SET ledger_id = '', epoch = 0, clock_high = 0, acked = 0, buried = 0")
 
 
 class ServerHarness:
@@ -75,32 +54,11 @@ class ServerHarness:
             await database.close()
 
 
-class Databases:
-    """One database of a kind per test process."""
-
-    def __init__(self, servers: Servers) -> None:
-        self._servers = servers
-        self._urls: dict[str, str] = {}
-
-    async def url(self, kind: str) -> str:
-        server = self._servers.database(kind)
-        if kind not in self._urls:
-            url = server.create_database("frontiers")
-            database = connect(url)
-            await database.upgrade()
-            await database.close()
-            self._urls[kind] = url
-        return self._urls[kind]
-
-
-@pytest.fixture(scope="session")
-def databases(servers: Servers) -> Databases:
-    return Databases(servers)
-
-
 @pytest_asyncio.fixture(params=DATABASES)
-async def harness(request: pytest.FixtureRequest, databases: Databases) -> AsyncIterator[ServerHarness]:
-    found = ServerHarness(await databases.url(request.param))
+async def harness(
+    request: pytest.FixtureRequest, frontier_databases: FrontierDatabases
+) -> AsyncIterator[ServerHarness]:
+    found = ServerHarness(await frontier_databases.url(request.param))
     yield found
     await found.close()
 

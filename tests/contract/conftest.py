@@ -1,0 +1,5 @@
+"""Fixtures of the contract tests."""
+
+from tests.frontiers import frontier_databases
+
+__all__ = ["frontier_databases"]
