@@ -344,6 +344,9 @@ def test_a_float_keeps_its_digits_on_the_way() -> None:
     assert bindable(0.1) == "0.1"
     assert bindable(True) == 1
     assert type(bindable(True)) is int
+    assert bindable(-(2**63)) == -(2**63)
+    with pytest.raises(ValueError, match="64 bits"):
+        bindable(2**63)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30, places=20))

@@ -100,7 +100,7 @@ class MysqlConnection:
                 for row in found:
                     row[place] = None if row[place] is None else str(row[place])
         for part in self._parts(found):
-            self._write_part(sql, text, part)
+            self._write_part(text, part)
 
     def _parts(self, rows: list[list[Any]]) -> Iterator[list[list[Any]]]:
         """As many rows at once as the server takes."""
@@ -118,12 +118,12 @@ class MysqlConnection:
             size += more
         yield part
 
-    def _write_part(self, sql: str, text: Text, rows: list[list[Any]]) -> None:
+    def _write_part(self, text: Text, rows: list[list[Any]]) -> None:
         # A column that is NULL in all rows has no kind that a server could be told.
         empty = [place for place in range(len(rows[0])) if all(row[place] is None for row in rows)]
         final = text.sql
         if empty:
-            final = self._database.without(sql, tuple(empty))
+            final = self._database.without(text.sql, tuple(empty))
             rows = [[value for place, value in enumerate(row) if place not in empty] for row in rows]
         if self._session.mariadb and rows[0]:
             ask(self._session.run_many(final, rows, self._seconds))
@@ -189,11 +189,11 @@ class MysqlDatabase(ServerDatabase):
             found = self._texts[sql] = for_mysql(sql)
         return found
 
-    def without(self, sql: str, places: tuple[int, ...]) -> str:
+    def without(self, text: str, places: tuple[int, ...]) -> str:
         """The text with NULL in these places."""
-        found = self._without.get((sql, places))
+        found = self._without.get((text, places))
         if found is None:
-            found = self._without[sql, places] = for_mysql(without(sql, places)).sql
+            found = self._without[text, places] = without(text, places)
         return found
 
     def repeated(self, text: str, count: int) -> str | None:

@@ -11,7 +11,7 @@ from asyncmy.errors import MySQLError
 
 from fyke.db.connection import Values
 from fyke.db.dialect import LIST, Text
-from fyke.db.numbers import for_mariadb, plain_number
+from fyke.db.numbers import WHOLE_LIMIT, for_mariadb, plain_number
 
 T = TypeVar("T")
 STATEMENTS = 128  # of each connection; a server has 16,382 for all
@@ -87,8 +87,15 @@ async def timed(question: Awaitable[T], seconds: float) -> T:
 
 
 def bindable(value: Any) -> Any:
+    """
+    Raises:
+        ValueError: a number of more than 64 bits, which the driver would send as another one.
+    """
+    kind = type(value)
+    if kind is int and not -WHOLE_LIMIT <= value < WHOLE_LIMIT:
+        raise ValueError(f"{value} has more than 64 bits")
     # As text a number of either kind arrives with all its digits.
-    return repr(value) if type(value) is float else int(value) if type(value) is bool else value
+    return repr(value) if kind is float else int(value) if kind is bool else value
 
 
 def size_of(values: Sequence[Any]) -> int:
