@@ -36,6 +36,8 @@ _NUMBERS_LATER = {3, 28, 1021, 1037, 1038, 1040, 1041, 1114, 1203, 1226, 1290, 1
 _NUMBERS_PERSON = {1044, 1045, 1049, 1142, 1143, 1227, 1698, 1130, 1251}
 _NUMBERS_ROW = {1048, 1118, 1153, 1264, 1265, 1292, 1300, 1364, 1366, 1367, 1406, 1411, 1452, 1690, 3140, 3819, 4025}
 _DUPLICATE, _UNIQUE = 1062, "23505"
+# What uvloop and asyncmy say of a connection that was reset a moment ago, or while it was opened.
+_RESET = ("handler is closed", "does not expose socket instance")
 _KEY_NAME = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'\s*$")
 
 _ADVICE_LATER = {
@@ -70,7 +72,7 @@ def kind_of(error: BaseException) -> Kind | None:
     """None for what no server and no network has said."""
     if isinstance(error, FykeError):
         return None
-    if isinstance(error, OSError | EOFError):
+    if isinstance(error, OSError | EOFError) or (isinstance(error, RuntimeError) and _is_reset(str(error))):
         return Kind.LOST
     driver, code = type(error).__module__.partition(".")[0], code_of(error)
     if driver == "asyncpg":
@@ -78,6 +80,10 @@ def kind_of(error: BaseException) -> Kind | None:
     if driver == "asyncmy":
         return _of_number(error, int(code) if code.isdigit() else -1)
     return None
+
+
+def _is_reset(text: str) -> bool:
+    return any(mark in text for mark in _RESET)
 
 
 def _of_state(error: BaseException, state: str) -> Kind:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -34,6 +35,7 @@ Tell = Callable[[str], None]
 ADD_TIMES: Final = 10
 STOP_S: Final = 20.0
 LOOK_S: Final = 1.0
+DEATH: Final = re.compile(r"worker \d+ ended \((exit code \d+)\)")
 
 
 class EffectLog(Struct, frozen=True):
@@ -225,20 +227,18 @@ async def _open_run(stores: Stores, url: str) -> None:
         await stores.frontier.offer(opened.tasks)
 
 
-async def _deaths(stores: Stores) -> list[str]:
-    """Children of workers that ended though no signal was sent: each is told as an event by its supervisor."""
-    found, after = [], 0
-    while events := await stores.ledger.events(after):
-        after = events[-1].id
-        found += [event.message for event in events if event.kind == "worker_died" and "exit code" in event.message]
+def deaths(folder: Path) -> list[str]:
+    """Children of workers that ended though no signal was sent: their supervisors say so in their logs."""
+    found = []
+    for log in sorted(folder.glob("worker-*.log")):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        found += [f"a child of {log.stem}: {ending}" for ending in DEATH.findall(text)]
     return found
 
 
 async def judge(settings: Settings, arena: Arena, effects: EffectLog, history: History) -> Verdict:
     async with open_stores(settings, wait=True) as stores:
         report = await audit(stores.ledger, stores.frontier)
-        for text in await _deaths(stores):
-            history.left(text, -1)
         rows = [
             Row(str(row["_key"]), int(row["_version"]), str(row["title"]))
             async for chunk in stores.ledger.rows(SOURCE_ID)
@@ -246,6 +246,8 @@ async def judge(settings: Settings, arena: Arena, effects: EffectLog, history: H
         ]
     async with open_database(settings) as database:
         twice = await database.read(effects.twice)
+    for text in deaths(arena.folder):
+        history.left(text, 1)
     truth, hits = await arena.site.truth(), await arena.site.hits()
     return check(Evidence(truth, hits, rows, twice, report, ATTEMPTS))
 
