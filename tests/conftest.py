@@ -7,10 +7,21 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+from tests.ledgers import empty_ledger_url, migrated_databases, open_database
 from tests.servers import fresh_database, fresh_redis, own_maria, own_postgres, own_redis, servers
 
 # The servers' fixtures are everybody's.
-__all__ = ["fresh_database", "fresh_redis", "own_maria", "own_postgres", "own_redis", "servers"]
+__all__ = [
+    "empty_ledger_url",
+    "fresh_database",
+    "fresh_redis",
+    "migrated_databases",
+    "open_database",
+    "own_maria",
+    "own_postgres",
+    "own_redis",
+    "servers",
+]
 
 # A busy machine is no failure; time is measured by the tests marked `serial`.
 settings.register_profile("fyke", deadline=None, print_blob=True)

@@ -16,6 +16,7 @@ from fyke.testing.clock import FakeClock
 from tests.servers import Servers
 
 OpenDatabase: TypeAlias = Callable[[str], Awaitable[Any]]
+EmptyLedger: TypeAlias = Callable[[str], Awaitable[str]]
 KEPT = ("schema", "ledger_id", "epoch")
 
 
@@ -32,12 +33,12 @@ def connect(url: str, **settings: Any) -> Any:
 
 
 def empty(connection: Connection) -> None:
-    """All that a test has left: typed tables, the log of their writings, the rows of the core tables."""
+    """Remove all that a test has left: typed tables, the log of their writings, the rows of the core tables."""
     for (name,) in connection.execute("SELECT name FROM typed_table").fetchall():
         connection.execute(f"DROP TABLE IF EXISTS {quoted(name)}")
     connection.execute("DROP TABLE IF EXISTS effect_log")
     for table in METADATA.tables:
-        if table != "meta":
+        if table not in ("meta", "id_block"):
             connection.execute(f"DELETE FROM {quoted(table)}")
     connection.execute(f"DELETE FROM meta WHERE name NOT IN ({', '.join(map(repr, KEPT))})")
     connection.execute("UPDATE meta SET value = '1' WHERE name = 'epoch'")
@@ -71,15 +72,25 @@ def migrated_databases(servers: Servers) -> MigratedDatabases:
 
 
 @pytest.fixture
-async def open_database(migrated_databases: MigratedDatabases) -> AsyncIterator[OpenDatabase]:
-    """Open an empty ledger's database on a server of a kind; the first time in a test empties it."""
+def empty_ledger_url(migrated_databases: MigratedDatabases) -> EmptyLedger:
+    """The address of an empty ledger on a server of a kind; the first asking of a test empties it."""
     urls: dict[str, str] = {}
+
+    async def find(kind: str) -> str:
+        if kind not in urls:
+            urls[kind] = await migrated_databases.emptied(kind)
+        return urls[kind]
+
+    return find
+
+
+@pytest.fixture
+async def open_database(empty_ledger_url: EmptyLedger) -> AsyncIterator[OpenDatabase]:
+    """Open that ledger's database, as often as a test has processes; all are closed after it."""
     async with AsyncExitStack() as stack:
 
         async def open_one(kind: str) -> Any:
-            if kind not in urls:
-                urls[kind] = await migrated_databases.emptied(kind)
-            database = connect(urls[kind])
+            database = connect(await empty_ledger_url(kind))
             stack.push_async_callback(database.close)
             return database
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from fyke.db.connection import Connection, listed
+from fyke.db.connection import Connection, Listed, listed
 from fyke.ledgers.sql.cleaning import clean_json
 from fyke.ledgers.sql.deaths import CLOSE_LETTER, Death, write_deaths
 from fyke.ledgers.sql.fills import Fill
@@ -25,6 +25,7 @@ REOPEN_LIMIT = 7
 REOPENED = frozenset({("dead", Outcome.NOT_FOUND), ("dead", Outcome.GAVE_UP), ("ignored", Outcome.ROBOTS)})
 
 KNOWN = "SELECT id FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
+MAKERS = "SELECT name FROM typed_table WHERE name = ? FOR UPDATE"
 HELD = """
 SELECT key, id, source_id, state, outcome, generation, pending, attempts, entry_hash, entry_at, reopened, reopened_at,
   head_n, head_hash, lane
@@ -117,13 +118,24 @@ def prepare(entries: list[Entry]) -> list[Row]:
     return [rows[key] for key in sorted(rows)]
 
 
-def hold_items(connection: Connection, scope: str, rows: list[Row]) -> dict[str, Item]:
-    """What the ledger has of these keys, locked in order of id, as commits lock them: MariaDB locks as it reads."""
+def hold_items(connection: Connection, source: SourceFacts, rows: list[Row]) -> dict[str, Item]:
+    """What the ledger has of these keys, locked in order of id, as commits lock them (MariaDB locks as it reads).
+
+    Whoever finds new ones has the right to make items of this table until its transaction ends: what another page has
+    made before is known then (P1), and nobody is refused by the key again and again.
+    """
     keys = listed([row.key for row in rows])
-    ids = listed(sorted(id for (id,) in connection.execute(KNOWN, (scope, keys))))
-    if not ids.values:
+    ids = _ids_of(connection, source.scope, keys)
+    if len(ids) < len(rows):
+        connection.execute(MAKERS, (source.table.name,))
+        ids = _ids_of(connection, source.scope, keys)
+    if not ids:
         return {}
-    return {row[0]: Item(*row) for row in connection.execute(HELD, (ids,))}
+    return {row[0]: Item(*row) for row in connection.execute(HELD, (listed(ids),))}
+
+
+def _ids_of(connection: Connection, scope: str, keys: Listed) -> list[int]:
+    return sorted(id for (id,) in connection.execute(KNOWN, (scope, keys)))
 
 
 def take(work: PageWork, rows: list[Row], known: dict[str, Item], new_ids: Sequence[int]) -> None:

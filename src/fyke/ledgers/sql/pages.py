@@ -79,7 +79,7 @@ def _write(
     pages, listing, source_id, checkpoint_at = found
     seq = pages + 1
     source = read_facts(connection, [source_id])[source_id]
-    known = hold_items(connection, source.scope, rows)
+    known = hold_items(connection, source, rows)
     missing = len(rows) - len(known)
     # What a person submits says less than any row of a list, whenever that was read.
     work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
