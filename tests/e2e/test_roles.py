@@ -111,6 +111,10 @@ async def test_outages_of_both_servers_and_a_wipe_end_no_process_and_lose_nothin
     await check_balance(town, items)
 
 
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+
+
 def asked_for(town: Town, number: int) -> bool:
     return sum(town.detail_hits().values()) >= number
 
@@ -134,7 +138,7 @@ async def test_a_server_that_never_comes_is_named_with_the_reason_and_without_it
         for name in ("worker", "scheduler", "reconciler")
     ]
     await until(lambda: all("waiting for" in role.said for role in roles), 30, town)
-    lines = [Path(f"/proc/{role.process.pid}/cmdline").read_text(encoding="utf-8") for role in roles]
+    lines = [command_line(role.process.pid) for role in roles]
     assert [(PASSWORD in line, "***" in line) for line in lines] == [(False, True)] * 3
     assert [await role.ended(30) for role in roles] == [1, 1, 1]
     for role in roles:

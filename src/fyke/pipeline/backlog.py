@@ -35,24 +35,24 @@ class Backlog:
         self._looked_at = float("-inf")
         self._full, self._waiting = False, 0
 
-    async def full(self) -> bool:
-        """Whether walks pause now.
+    async def full(self, coming: int = 0) -> bool:
+        """Whether walks pause now; `coming`: entries that are about to be added.
 
         Raises:
             TransientError
         """
         now = self._clock.monotonic()
-        if now - self._looked_at < LOOK_S:
-            return self._full
-        stats = await self._frontier.stats()
-        self._waiting = stats.ready + stats.delayed
-        marked = bool(await self._ledger.cursor(MARK))
-        self._full = self._waiting >= (self._low if marked else self._high)
-        self._looked_at = now
-        if self._full != marked:
-            await self._ledger.cursor(MARK, int(self._full))
+        if now - self._looked_at >= LOOK_S:
+            stats = await self._frontier.stats()
+            self._waiting = stats.ready + stats.delayed
+            self._full = bool(await self._ledger.cursor(MARK))
+            self._looked_at = now
+        full = self._waiting + coming >= (self._low if self._full else self._high)
+        if full != self._full:
+            self._full = full
+            await self._ledger.cursor(MARK, int(full))
             await self._tell()
-        return self._full
+        return full
 
     @property
     def reason(self) -> str:

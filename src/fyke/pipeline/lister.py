@@ -231,7 +231,7 @@ class _Walker:
                     # Rows were withdrawn meanwhile and the pages have shifted: only page one is sure.
                     self._walk, self._cursor = restarted(self._walk), None
                     continue
-            full = backlog is not None and await backlog.full()
+            full = backlog is not None and await backlog.full(len(page.entries))
             move = await self._write(page, response, pausing=full)
             if move.step is Step.END:
                 assert move.end is not None
