@@ -7,6 +7,7 @@ calls, which are safe to repeat. A half-open connection is noticed by the socket
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -40,7 +41,9 @@ _AWAY: Final = {
     "NOREPLICAS": "it has too few replicas to accept writes",
     "BUSY": "a script keeps it busy",
 }
-_REFUSED: Final = ("WRONGPASS", "NOAUTH", "NOPERM", "ERR AUTH", "invalid password", "ERR invalid username")
+_REFUSED: Final = ("WRONGPASS", "NOAUTH", "NOPERM")
+# An error inside a script has its code in the middle on old servers.
+_CODE: Final = re.compile(r"(?:^|\s-)([A-Z][A-Z_]+)\s")
 
 
 class Connection:
@@ -80,7 +83,7 @@ class Connection:
             try:
                 await self._command(self._calls, words, key)
             except exceptions.ResponseError as error:
-                return "NOPERM" not in str(error) and not isinstance(error, exceptions.NoPermissionError)
+                return _code(error) != "NOPERM"
         return True
 
     async def first_of(self, keys: Sequence[str], seconds: float) -> None:
@@ -115,7 +118,7 @@ class Connection:
     async def translated(self) -> AsyncIterator[None]:
         try:
             yield
-        except (exceptions.RedisError, OSError) as error:
+        except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
             raise self._meaning(error) from None
         except RuntimeError as error:
             # What uvloop says of writing to a connection that was reset a moment ago.
@@ -125,30 +128,33 @@ class Connection:
 
     def _meaning(self, error: Exception) -> FykeError:
         text = self.address.hidden(" ".join(str(error).split()))[:300]
-        where = f"the frontier at {self.address}"
-        if isinstance(error, exceptions.ResponseError) and text.startswith(("STALE_EPOCH", "CLOCK_STEP")):
+        where, code = f"the frontier at {self.address}", _code(error)
+        if code in ("STALE_EPOCH", "CLOCK_STEP"):
             return Answered(text)
-        if any(mark in text for mark in _REFUSED) or isinstance(error, exceptions.AuthenticationError):
+        if code in _REFUSED or isinstance(error, exceptions.AuthenticationError):
             message, hint = f"{where} refuses us: {text}", "check user, password and ACL of the frontier's address"
             return UsageError(message, field="frontier", hint=hint) if self.starting else TransientError(message)
-        for mark, meaning in _AWAY.items():
-            if text.startswith(mark) or f" {mark} " in text[:80]:
-                return TransientError(f"{where}: {meaning}")
+        if code in _AWAY:
+            return TransientError(f"{where}: {_AWAY[code]}")
         if isinstance(error, MasterNotFoundError):
             return TransientError(f"{where}: the sentinels know no master {self.address.service!r} now")
         if isinstance(error, (exceptions.TimeoutError, TimeoutError)):
             return TransientError(f"{where} does not answer; what was asked may have been done or not")
-        return TransientError(
-            f"{where} cannot be reached: {text}" if _away(error) else f"{where} refused a call: {text}"
-        )
+        if isinstance(error, exceptions.ResponseError):
+            return TransientError(f"{where} refused a call: {text}")
+        return TransientError(f"{where} cannot be reached: {text}")
 
 
 class Answered(FykeError):
     """A script's own refusal, for who called it."""
 
 
-def _away(error: Exception) -> bool:
-    return isinstance(error, (exceptions.ConnectionError, OSError))
+def _code(error: Exception) -> str:
+    """The code before a server's error text; the driver takes some away and keeps them beside it."""
+    if (code := getattr(error, "status_code", None)) not in (None, "ERR"):
+        return str(code)
+    found = _CODE.findall(f"{error} ") if isinstance(error, exceptions.ResponseError) else []
+    return next((code for code in found if code != "ERR"), "")
 
 
 def _raw(client: Redis | RedisCluster) -> Redis | RedisCluster:

@@ -142,9 +142,9 @@ class RedisFrontier:
 
     async def offer(self, tasks: Sequence[Task]) -> int:
         check_tasks(tasks)
-        wanted = best_first(tasks)
+        wanted, moved = best_first(tasks), 0
         if len(self._shards) > 1:
-            wanted = await self._shards.not_elsewhere(wanted)
+            wanted, moved = await self._shards.not_elsewhere(wanted)
         parts: dict[Shard, list[list[object]]] = {}
         for key, task in wanted.items():
             row = [
@@ -158,7 +158,7 @@ class RedisFrontier:
             ]
             parts.setdefault(self._shards.of(task.lane), []).append(row)
         answers = await asyncio.gather(*(shard.call("offer", rows) for shard, rows in parts.items()))
-        return sum(new for new, _ in answers)
+        return sum(int(new) for new, _ in answers) - moved
 
     async def lease(self, limit: int, duration_ms: int, *, worker: str, pool: str = "text") -> Leased:
         check_pool(pool)
@@ -172,6 +172,7 @@ class RedisFrontier:
             now, (wait, rows) = await shard.timed("lease", partial(self._lease_row, pool, room, worker, duration_ms))
             deliveries += [delivery_of(row, pool, worker, now + duration_ms) for row in rows]
             waits.append(wait)
+        deliveries.sort(key=lambda one: one.task.priority)
         return Leased(deliveries, min(waits))
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Started]:

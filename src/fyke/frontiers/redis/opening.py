@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from fyke.errors import FykeError, UsageError
+from fyke.errors import UsageError
 from fyke.frontiers.redis.connection import Connection
 from fyke.frontiers.redis.shard import Shard
 
@@ -74,13 +74,10 @@ async def server_infos(connection: Connection, metas: Sequence[str]) -> AsyncIte
     """What each server that holds a shard says of itself; empty where our user may not ask."""
     told: set[str] = set()
     for meta in metas:
-        try:
-            info = await connection.info(meta)
-        except UsageError as error:
-            if "NOPERM" not in str(error):
-                raise
+        if not await connection.may("INFO", "server", key=meta):
             yield {}
             return
+        info = await connection.info(meta)
         if info.get("run_id", "") not in told:
             told.add(info.get("run_id", ""))
             yield info
@@ -141,11 +138,8 @@ async def read_runs(connection: Connection, metas: Sequence[str]) -> set[str]:
     """The running servers that hold the shards; empty where our user may not ask."""
     found = set()
     for meta in metas:
-        try:
-            info = await connection.info(meta, "server")
-        except FykeError as error:
-            if "NOPERM" in str(error):
-                return set()
-            raise
+        if not await connection.may("INFO", "server", key=meta):
+            return set()
+        info = await connection.info(meta, "server")
         found.add(info.get("run_id", ""))
     return found

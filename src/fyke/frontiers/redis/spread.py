@@ -85,8 +85,11 @@ class Shards:
                 await shard.call("leave", rows)
         return joined
 
-    async def not_elsewhere(self, wanted: dict[str, Task]) -> dict[str, Task]:
-        """Tasks whose lane is in another shard than before leave that one first."""
+    async def not_elsewhere(self, wanted: dict[str, Task]) -> tuple[dict[str, Task], int]:
+        """What is to be offered, and how many of it were live in another shard, which they left.
+
+        Tasks that are live elsewhere at the same or a higher generation are not offered.
+        """
         live: dict[str, list[tuple[int, Shard]]] = {}
         found = await asyncio.gather(*(shard.call("known", list(wanted)) for shard in self._list if wanted))
         for shard, generations in zip(self._list, found, strict=False):
@@ -94,7 +97,7 @@ class Shards:
                 if generation is not False:
                     live.setdefault(key, []).append((generation, shard))
         left: dict[Shard, list[tuple[str, int]]] = {}
-        kept = dict(wanted)
+        kept, moved = dict(wanted), set()
         for key, places in live.items():
             here = self.of(wanted[key].lane)
             for generation, shard in places:
@@ -102,6 +105,8 @@ class Shards:
                     kept.pop(key, None)
                 elif shard is not here:
                     left.setdefault(shard, []).append((key, generation))
+                    if all(other is not here for _, other in places):
+                        moved.add(key)
         for shard, rows in left.items():
             await shard.call("drop", rows)
-        return kept
+        return kept, len(moved & kept.keys())

@@ -23,7 +23,7 @@ for i, one in ipairs(args) do
         lease.begun = at
         changed[#changed + 1], changed[#changed + 2] = key, write_lease(lease)
       end
-      answers[i] = {false, starts, math.max(0, at - now), true}
+      answers[i] = {false, starts, max(0, at - now), true}
     end
     told[key] = answers[i]
   end

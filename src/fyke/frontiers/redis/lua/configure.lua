@@ -9,15 +9,15 @@ if #names > 0 then
   local known, sets = call('HMGET', P .. 'pol', unpack(names)), {}
   for i, row in ipairs(rows) do
     local lane, gap, jitter, limit = unpack(row, 1, 4)
-    local its = tonumber(string.match(known[i] or '', ',(%d+)$') or -1)
+    local its = tonumber(match(known[i] or '', ',(%d+)$') or -1)
     if tighten and its >= current then
       -- The longest gap, the longest shortest gap, the fewest at once.
       local old_gap, old_jitter, old_limit = policy(known[i])
-      local longest = math.max(gap, old_gap)
-      jitter = longest - math.max(gap - jitter, old_gap - old_jitter)
-      gap, limit = longest, math.min(limit, old_limit)
+      local longest = max(gap, old_gap)
+      jitter = longest - max(gap - jitter, old_gap - old_jitter)
+      gap, limit = longest, min(limit, old_limit)
     end
-    local text = string.format('%.0f,%.0f,%.0f,%.0f', gap, jitter, limit, math.max(stamp, its))
+    local text = format('%.0f,%.0f,%.0f,%.0f', gap, jitter, limit, max(stamp, its))
     if text ~= known[i] then
       sets[#sets + 1], sets[#sets + 2] = lane, text
     end
@@ -27,5 +27,5 @@ if #names > 0 then
     for i = 1, #sets, 2 do show(sets[i]) end
   end
 end
-if last and not tighten then call('HSET', META, 'configured', math.max(current, stamp)) end
+if last and not tighten then call('HSET', META, 'configured', max(current, stamp)) end
 return answer(current)

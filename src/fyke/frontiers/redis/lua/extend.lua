@@ -2,7 +2,7 @@
 local length, asked = args[1], args[2]
 local found, members, kept, ends, claims, changed = owned(asked), {}, {}, {}, {}, {}
 for i, one in ipairs(asked) do members[i] = one[1] .. '|' .. one[2] end
-local places = call('HMGET', P .. 'per', unpack(members))
+local places = call('EXISTS', P .. 'per') == 1 and call('HMGET', P .. 'per', unpack(members)) or {}
 for i, one in ipairs(asked) do
   local lease = found[i]
   kept[i] = lease and true
@@ -24,7 +24,7 @@ for i, one in ipairs(asked) do
           call('ZADD', P .. 'slots:' .. lane, now + length, members[i])
         end
       end
-      call('HSET', P .. 'per', members[i], (string.gsub(places[i], '^%d+', string.format('%.0f', length))))
+      call('HSET', P .. 'per', members[i], (string.gsub(places[i], '^%d+', format('%.0f', length))))
       call('ZADD', P .. 'pe', now + length, members[i])
     end
   end

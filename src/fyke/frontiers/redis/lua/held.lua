@@ -1,2 +1,2 @@
 -- args: lane -> ms until its hold ends
-return answer(math.max(0, held_until(call('HGET', P .. 'hold', args[1])) - now))
+return answer(max(0, held_until(call('HGET', P .. 'hold', args[1])) - now))

@@ -4,6 +4,6 @@ if till == 0 then
   call('HDEL', P .. 'hold', lane)
   show(lane)
 elseif till > now and till > held_until(call('HGET', P .. 'hold', lane)) then
-  call('HSET', P .. 'hold', lane, string.format('%.0f\n%.0f\n%s', till, till - now, reason))
+  call('HSET', P .. 'hold', lane, format('%.0f\n%.0f\n%s', till, till - now, reason))
 end
 return answer(true)

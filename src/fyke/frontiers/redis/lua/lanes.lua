@@ -6,7 +6,7 @@ local POOLS = {'text', 'render'}
 
 local function policy(text)
   if not text then return $GAP, $JITTER, $LIMIT end
-  local gap, jitter, limit = string.match(text, '^(%d+),(%d+),(%d+)')
+  local gap, jitter, limit = match(text, '^(%d+),(%d+),(%d+)')
   return tonumber(gap), tonumber(jitter), tonumber(limit)
 end
 
@@ -16,14 +16,14 @@ local function born_later(gap, jitter) return gap > 0 and born + gap + jitter or
 -- Nothing is held longer than its own length, whatever a clock said when it was written.
 local function held_until(text)
   if not text then return 0 end
-  local till, length = string.match(text, '^(%d+)\n(%d+)')
-  return math.min(tonumber(till), now + tonumber(length))
+  local till, length = match(text, '^(%d+)\n(%d+)')
+  return min(tonumber(till), now + tonumber(length))
 end
 
 local function lane_at(lane)
   local gap, jitter = policy(call('HGET', P .. 'pol', lane))
   local next_at = tonumber(call('ZSCORE', P .. 'nxt', lane) or 0)
-  return math.max(now, next_at, born_later(gap, jitter), held_until(call('HGET', P .. 'hold', lane)))
+  return max(now, next_at, born_later(gap, jitter), held_until(call('HGET', P .. 'hold', lane)))
 end
 
 local woken = {}
@@ -41,25 +41,50 @@ local function show(lane)
     local head = call('ZRANGE', P .. 'r:' .. pool .. ':' .. lane, 0, 0, 'WITHSCORES')
     if head[1] then
       at = at or lane_at(lane)
-      call('ZADD', P .. 'due:' .. pool .. ':' .. math.floor(head[2] / CLASS), at, lane)
+      call('ZADD', P .. 'due:' .. pool .. ':' .. floor(head[2] / CLASS), at, lane)
       wake(pool)
     end
   end
 end
 
-local entered = {}
-local function enter(pool, lane, score, key)
-  call('ZADD', P .. 'r:' .. pool .. ':' .. lane, score, key)
-  local class, name = math.floor(score / CLASS), pool .. lane
-  local known = entered[name]
-  if not known then entered[name] = {pool, lane, class} elseif known[3] > class then known[3] = class end
+-- Tasks that become ready are written by lane, and their lanes shown, when the script has seen them all.
+local entered, lanes_entered = {text = {}, render = {}}, {}
+local function enter(pool, lane, score, key, class)
+  class = class or floor(score / CLASS)
+  local known = entered[pool][lane]
+  if not known then
+    known = {lane = lane, pool = pool, class = class, size = 0, list = {}}
+    entered[pool][lane] = known
+    lanes_entered[#lanes_entered + 1] = known
+  elseif known.class > class then
+    known.class = class
+  end
+  local size = known.size
+  known.list[size + 1], known.list[size + 2], known.size = score, key, size + 2
 end
 
 local function show_entered()
-  for _, one in pairs(entered) do
-    call('ZADD', P .. 'due:' .. one[1] .. ':' .. one[3], 'NX', lane_at(one[2]), one[2])
-    wake(one[1])
+  if #lanes_entered == 0 then return end
+  local lanes, due = {}, {}
+  for i, one in ipairs(lanes_entered) do lanes[i] = one.lane end
+  local policies, next_at = call('HMGET', P .. 'pol', unpack(lanes)), call('ZMSCORE', P .. 'nxt', unpack(lanes))
+  local holds = call('EXISTS', P .. 'hold') == 1 and call('HMGET', P .. 'hold', unpack(lanes)) or {}
+  for i, one in ipairs(lanes_entered) do
+    call('ZADD', P .. 'r:' .. one.pool .. ':' .. one.lane, unpack(one.list))
+    local gap, jitter = policy(policies[i])
+    local at = max(now, tonumber(next_at[i] or 0), born_later(gap, jitter), held_until(holds[i]))
+    local name = one.pool .. ':' .. one.class
+    local list = due[name]
+    if not list then
+      list = {'NX'}
+      due[name] = list
+    end
+    local size = #list
+    list[size + 1], list[size + 2] = at, one.lane
+    wake(one.pool)
   end
+  for name, list in pairs(due) do call('ZADD', P .. 'due:' .. name, unpack(list)) end
+  entered, lanes_entered = {text = {}, render = {}}, {}
 end
 
 local freed, any_freed = {}, false

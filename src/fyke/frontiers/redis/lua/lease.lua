@@ -17,23 +17,23 @@ local function choose(class, due, lanes)
   for i, lane in ipairs(lanes) do
     if want <= #keys then break end
     local gap, jitter, limit = policy(policies[i])
-    local at = math.max(tonumber(next_at[i] or 0), born_later(gap, jitter), held_until(holds[i]))
+    local at = max(tonumber(next_at[i] or 0), born_later(gap, jitter), held_until(holds[i]))
     local free = at <= now and room(lane, limit) or 1
     if at > now then
       call('ZADD', due, at, lane)
     elseif free <= 0 then
       park(due, lane, now)
     else
-      local first, wanted = math.max(now, tonumber(start_at[i] or 0)), math.min(want - #keys, free)
-      if gap > 0 then wanted = math.min(wanted, math.max(1, 1 + math.floor((now + $HORIZON - first) / gap))) end
+      local first, wanted = max(now, tonumber(start_at[i] or 0)), min(want - #keys, free)
+      if gap > 0 then wanted = min(wanted, max(1, 1 + floor((now + $HORIZON - first) / gap))) end
       local ready = call('ZRANGE', P .. 'r:' .. pool .. ':' .. lane, 0, wanted, 'WITHSCORES')
-      local best = ready[2] and math.floor(ready[2] / CLASS)
+      local best = ready[2] and floor(ready[2] / CLASS)
       if best ~= class then
         call('ZREM', due, lane)
         if best then call('ZADD', P .. 'due:' .. pool .. ':' .. best, now, lane) end
       else
         local number = 0
-        while number < wanted and ready[2 * number + 2] and math.floor(ready[2 * number + 2] / CLASS) == class do
+        while number < wanted and ready[2 * number + 2] and floor(ready[2 * number + 2] / CLASS) == class do
           number = number + 1
           keys[#keys + 1] = ready[2 * number - 1]
         end
@@ -46,7 +46,8 @@ end
 
 local function take(class, due, chosen, keys)
   local texts, held = call('HMGET', P .. 't', unpack(keys)), call('HMGET', P .. 'l', unpack(keys))
-  local attempts = call('HMGET', P .. 'att', unpack(keys))
+  local attempts = call('EXISTS', P .. 'att') == 1 and call('HMGET', P .. 'att', unpack(keys)) or {}
+  local rest = '\n' .. pool .. '\n' .. format('%.0f', length) .. '\n0\n'
   local at, leases, ends = 0, {}, {}
   for _, one in ipairs(chosen) do
     local lane, number, gap, jitter, free, first, following = unpack(one, 1, 7)
@@ -59,12 +60,12 @@ local function take(class, due, chosen, keys)
       if texts[at] and not its_lane then set_aside(key, texts[at]) end
       if its_lane == lane and its_pool == pool and not held[at] then
         local id = call('XADD', stream, '*', 'k', key)
-        local start = first + (put > 0 and math.max(0, put * gap - jitter) or 0)
+        local start = first + (put > 0 and max(0, put * gap - jitter) or 0)
         put = put + 1
         local row = {key, id, tonumber(generation), hash, class, lane, (read_attempts(attempts[at])), start}
         out[#out + 1], mine[id] = row, true
         leases[#leases + 1], leases[#leases + 2] = key,
-          string.format('%s\n%s\n%.0f\n0\n%s\n%s\n%s', id, pool, length, id, worker, lane)
+          id .. rest .. id .. '\n' .. worker .. '\n' .. lane
         ends[#ends + 1], ends[#ends + 2] = deadline, key
         slots[#slots + 1], slots[#slots + 2] = deadline, key .. '|' .. id
       end
@@ -74,12 +75,12 @@ local function take(class, due, chosen, keys)
     if put > 0 then
       call('ZADD', P .. 'slots:' .. lane, unpack(slots))
       if gap > 0 then
-        next_at = first + math.max(0, put * gap - jitter)
+        next_at = first + max(0, put * gap - jitter)
         call('ZADD', P .. 'nxt', next_at, lane)
       end
       want = want - put
     end
-    local best = following and math.floor(following / CLASS)
+    local best = following and floor(following / CLASS)
     if best ~= class then call('ZREM', due, lane) end
     if best then
       local target = P .. 'due:' .. pool .. ':' .. best
@@ -95,7 +96,7 @@ end
 for class = 0, 2 do
   local due = P .. 'due:' .. pool .. ':' .. class
   while want > 0 and visits < $VISITS do
-    local lanes = call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, math.min(want, $LANES_A_ROUND))
+    local lanes = call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, min(want, $LANES_A_ROUND))
     if #lanes == 0 then break end
     visits = visits + #lanes
     local chosen, keys = choose(class, due, lanes)
@@ -124,7 +125,7 @@ if #out > 0 then
 end
 
 local wait = $LONGEST_WAIT
-local function sooner(at) if at then wait = math.max(0, math.min(wait, math.ceil(at - now))) end end
+local function sooner(at) if at then wait = max(0, min(wait, math.ceil(at - now))) end end
 for class = 0, 2 do sooner(call('ZRANGE', P .. 'due:' .. pool .. ':' .. class, 0, 0, 'WITHSCORES')[2]) end
 sooner(call('ZRANGE', P .. 'delay', 0, 0, 'WITHSCORES')[2])
 if not still then sooner(call('ZRANGE', P .. 'pe', 0, 0, 'WITHSCORES')[2]) end

@@ -2,7 +2,7 @@
 -- l h key -> token,pool,length,begun,entry,worker,lane | ends z key -> deadline | s:<pool> stream of what is leased
 -- delay z key -> due | per h key|token -> length and lanes of places beside its own | pe z key|token -> their deadline
 local function read_task(text)
-  return string.match(text, '^(%d+)\n(%a+)\n(%d+)\n(%d+)\n([^\n]*)\n([^\n]*)$')
+  return match(text, '^(%d+)\n(%a+)\n(%d+)\n(%d+)\n([^\n]*)\n([^\n]*)$')
 end
 
 local function generation_of(text)
@@ -16,30 +16,31 @@ local function set_aside(key, text)
   call('HDEL', P .. 't', key)
 end
 
+local NOW = format('%.0f', now)
 local function write_task(score, pool, generation, hash, lane)
-  return string.format('%.0f\n%s\n%s\n%.0f\n%s\n%s', score, pool, generation, now, hash, lane)
+  return score .. '\n' .. pool .. '\n' .. generation .. '\n' .. NOW .. '\n' .. hash .. '\n' .. lane
 end
 
 local function read_lease(text)
   local token, pool, length, begun, entry, worker, lane =
-    string.match(text, '^([^\n]*)\n(%a+)\n(%d+)\n(%d+)\n([^\n]*)\n([^\n]*)\n(.*)$')
+    match(text, '^([^\n]*)\n(%a+)\n(%d+)\n(%d+)\n([^\n]*)\n([^\n]*)\n(.*)$')
   return {token = token, pool = pool, length = tonumber(length), begun = tonumber(begun), entry = entry,
           worker = worker, lane = lane}
 end
 
 local function write_lease(lease)
-  return string.format('%s\n%s\n%.0f\n%.0f\n%s\n%s\n%s', lease.token, lease.pool, lease.length, lease.begun,
+  return format('%s\n%s\n%.0f\n%.0f\n%s\n%s\n%s', lease.token, lease.pool, lease.length, lease.begun,
                        lease.entry, lease.worker, lease.lane)
 end
 
 local function read_attempts(text)
   if not text then return 0, 0, '' end
-  local starts, delay, reason = string.match(text, '^(%d+)\n(%d+)\n(.*)$')
+  local starts, delay, reason = match(text, '^(%d+)\n(%d+)\n(.*)$')
   return tonumber(starts), tonumber(delay), reason
 end
 
 local function write_attempts(key, starts, delay, reason)
-  call('HSET', P .. 'att', key, string.format('%.0f\n%.0f\n%s', starts, delay, reason))
+  call('HSET', P .. 'att', key, format('%.0f\n%.0f\n%s', starts, delay, reason))
 end
 
 local foreign = {}
@@ -59,7 +60,7 @@ end
 
 -- A lane of another shard is written with > before it: the caller looks after the place there.
 local function add_place(member, lane, length, deadline)
-  local text = call('HGET', P .. 'per', member) or string.format('%.0f', length)
+  local text = call('HGET', P .. 'per', member) or format('%.0f', length)
   if not string.find(text .. '\n', '\n' .. lane .. '\n', 1, true) then
     call('HSET', P .. 'per', member, text .. '\n' .. lane)
   end
@@ -80,7 +81,7 @@ local function room(lane, limit)
   local free = limit - call('ZCARD', slots)
   if free > 0 then return free end
   for _, member in ipairs(call('ZRANGEBYSCORE', slots, '-inf', now, 'LIMIT', 0, 100)) do
-    local key, token = string.match(member, '^(.*)|([^|]*)$')
+    local key, token = match(member, '^(.*)|([^|]*)$')
     local text = key and call('HGET', P .. 'l', key)
     local lease = text and read_lease(text)
     local live = lease and lease.token == token and lease.lane == lane
@@ -94,7 +95,7 @@ local function park(due, lane, at)
   call('SADD', P .. 'parked', lane)
   local first = tonumber(call('ZRANGE', P .. 'slots:' .. lane, 0, 0, 'WITHSCORES')[2] or 0)
   if first <= now then first = now + $FULL_WAIT end
-  call('ZADD', due, math.max(first, at), lane)
+  call('ZADD', due, max(first, at), lane)
 end
 
 -- The lease is taken from its holder, whose request is in flight: it keeps its places until its deadline.
@@ -112,7 +113,8 @@ end
 local function end_leases(asked)
   local keys, members, found, taken = {}, {}, {}, {}
   for i, one in ipairs(asked) do keys[i], members[i] = one[1], one[1] .. '|' .. one[2] end
-  local texts, places = call('HMGET', P .. 'l', unpack(keys)), call('HMGET', P .. 'per', unpack(members))
+  local texts, places = call('HMGET', P .. 'l', unpack(keys)), {}
+  if call('EXISTS', P .. 'per') == 1 then places = call('HMGET', P .. 'per', unpack(members)) end
   local entries, slots, ended = {}, {}, {}
   for i, key in ipairs(keys) do
     found[i] = false

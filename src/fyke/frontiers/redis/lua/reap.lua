@@ -3,7 +3,7 @@
 local out = {}
 if args[2] then return answer(out) end
 -- What ends later than now + twice its length was granted by a clock that was ahead.
-local late = call('ZREVRANGEBYSCORE', P .. 'ends', '+inf', '(' .. string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 100)
+local late = call('ZREVRANGEBYSCORE', P .. 'ends', '+inf', '(' .. format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 100)
 for i = 1, #late, 2 do
   local text = call('HGET', P .. 'l', late[i])
   local lease = text and read_lease(text)
@@ -25,7 +25,7 @@ for _, key in ipairs(call('ZRANGEBYSCORE', P .. 'ends', '-inf', now, 'LIMIT', 0,
       local starts, delay = read_attempts(call('HGET', P .. 'att', key))
       write_attempts(key, starts, delay, 'lease ran out')
       put_back(key, task)
-      out[#out + 1] = {key, tonumber(generation), lane, pool, math.floor(score / CLASS), hash, starts, lease.begun > 0,
+      out[#out + 1] = {key, tonumber(generation), lane, pool, floor(score / CLASS), hash, starts, lease.begun > 0,
                        lease.worker}
     end
   end

@@ -8,7 +8,7 @@ for i, lease in ipairs(found) do
     local text = call('HGET', P .. 't', key)
     if lease.begun > 0 then
       local starts, delay, reason = read_attempts(call('HGET', P .. 'att', key))
-      write_attempts(key, math.max(0, starts - 1), delay, reason)
+      write_attempts(key, max(0, starts - 1), delay, reason)
     end
     if text then put_back(key, text) end
   end

@@ -6,7 +6,7 @@ for i, lease in ipairs(found) do
   if lease then
     local key, _, delay, counted, reason = unpack(args[i], 1, 5)
     local starts = read_attempts(call('HGET', P .. 'att', key))
-    if lease.begun > 0 and not counted then starts = math.max(0, starts - 1) end
+    if lease.begun > 0 and not counted then starts = max(0, starts - 1) end
     write_attempts(key, starts, delay, reason)
     scores[#scores + 1], scores[#scores + 2] = now + delay, key
   end

@@ -4,7 +4,7 @@ if part == 'done' then
   call('HSET', META, 'high', now)
   return answer('0')
 end
-local name, class = string.match(part, '^(%a+):?(.*)$')
+local name, class = match(part, '^(%a+):?(.*)$')
 local reply
 if name == 'hold' then
   reply = call('HSCAN', P .. name, cursor, 'COUNT', $SETTLE)
@@ -14,9 +14,9 @@ end
 for i = 1, #reply[2], 2 do
   local one, at = reply[2][i], tonumber(reply[2][i + 1])
   if name == 'hold' then
-    local till, length, reason = string.match(reply[2][i + 1], '^(%d+)\n(%d+)\n(.*)$')
+    local till, length, reason = match(reply[2][i + 1], '^(%d+)\n(%d+)\n(.*)$')
     if tonumber(till) > now + tonumber(length) then
-      call('HSET', P .. name, one, string.format('%.0f\n%s\n%s', now + length, length, reason))
+      call('HSET', P .. name, one, format('%.0f\n%s\n%s', now + length, length, reason))
     end
   elseif name == 'delay' then
     local _, delay = read_attempts(call('HGET', P .. 'att', one))
@@ -30,7 +30,7 @@ for i = 1, #reply[2], 2 do
     end
   elseif name == 'pe' then
     local text = call('HGET', P .. 'per', one) or '0'
-    local length = tonumber(string.match(text, '^%d+'))
+    local length = tonumber(match(text, '^%d+'))
     if at > now + 2 * length then
       call('ZADD', P .. name, now + length, one)
       for lane in string.gmatch(text, '\n([^\n]+)') do call('ZADD', P .. 'slots:' .. lane, 'XX', now + length, one) end

@@ -8,7 +8,7 @@ if part == 'totals' then
   for _, pool in ipairs(POOLS) do
     for class = 0, 2 do add(call('ZRANGE', P .. 'due:' .. pool .. ':' .. class, 0, 0, 'WITHSCORES')[2]) end
   end
-  return answer({math.max(0, all - delayed - leased), delayed, leased, tonumber(counted[1] or 0), tonumber(counted[2] or 0),
+  return answer({max(0, all - delayed - leased), delayed, leased, tonumber(counted[1] or 0), tonumber(counted[2] or 0),
                  tonumber(counted[3] or 0), soon, call('HLEN', P .. 'aside')})
 end
 if part == 'delayed' then
@@ -31,20 +31,20 @@ if part == 'lanes' then
   local rows = {}
   for i, lane in ipairs(first) do
     local gap, jitter = policy(call('HGET', P .. 'pol', lane))
-    local next_at = math.max(tonumber(call('ZSCORE', P .. 'nxt', lane) or 0),
+    local next_at = max(tonumber(call('ZSCORE', P .. 'nxt', lane) or 0),
                              tonumber(call('ZSCORE', P .. 'st', lane) or 0), born_later(gap, jitter))
     rows[i] = {next_at, held_until(call('HGET', P .. 'hold', lane))}
   end
   return answer(rows)
 end
 -- ready:<pool>:<class>: lanes with their number of ready tasks, and the age of the oldest of each
-local pool, class = string.match(part, '^ready:(%a+):(%d)$')
+local pool, class = match(part, '^ready:(%a+):(%d)$')
 local lanes, rows, eldest = call('ZRANGE', P .. 'due:' .. pool .. ':' .. class, first, first + count - 1), {}, nil
 for i, lane in ipairs(lanes) do
   local name = P .. 'r:' .. pool .. ':' .. lane
   rows[i] = {lane, call('ZCARD', name)}
   for at = 0, 2 do
-    local head = call('ZRANGEBYSCORE', name, at * CLASS, '(' .. string.format('%.0f', (at + 1) * CLASS), 'WITHSCORES',
+    local head = call('ZRANGEBYSCORE', name, at * CLASS, '(' .. format('%.0f', (at + 1) * CLASS), 'WITHSCORES',
                       'LIMIT', 0, 1)
     local seq = head[2] and tonumber(head[2]) % CLASS
     if seq and (not eldest or seq < eldest[1]) then eldest = {seq, head[1]} end

@@ -2,7 +2,7 @@
 -- somebody did from outside: what a script leaves is whole.
 local part, cursor, count = args[1], args[2], args[3]
 local requeued, restored, removed = 0, 0, 0
-local name, pool, lane = string.match(part, '^(%a+):?(%a*):?(.*)$')
+local name, pool, lane = match(part, '^(%a+):?(%a*):?(.*)$')
 
 local function scan(command, key) return call(command, key, cursor, 'COUNT', count) end
 
@@ -116,7 +116,7 @@ else
       local _, its_pool, _, _, _, its_lane = read_task(call('HGET', P .. 't', one) or '')
       gone = its_pool ~= pool or its_lane ~= lane
     elseif name == 'slots' then
-      local its_key, token = string.match(one, '^(.*)|([^|]*)$')
+      local its_key, token = match(one, '^(.*)|([^|]*)$')
       local text = its_key and call('HGET', P .. 'l', its_key)
       gone = at <= now and not (text and read_lease(text).token == token) and not call('ZSCORE', P .. 'pe', one)
     end

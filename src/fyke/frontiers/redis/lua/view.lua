@@ -12,7 +12,7 @@ elseif due then
   state, at = 'delayed', tonumber(due)
 end
 local gap, jitter = policy(call('HGET', P .. 'pol', lane))
-local next_at = math.max(tonumber(call('ZSCORE', P .. 'nxt', lane) or 0), tonumber(call('ZSCORE', P .. 'st', lane) or 0))
+local next_at = max(tonumber(call('ZSCORE', P .. 'nxt', lane) or 0), tonumber(call('ZSCORE', P .. 'st', lane) or 0))
 local till = held_until(call('HGET', P .. 'hold', lane))
-return answer({tonumber(generation), lane, pool, math.floor(score / CLASS), hash, starts, state, at, worker, reason,
-               math.max(next_at, born_later(gap, jitter)), till})
+return answer({tonumber(generation), lane, pool, floor(score / CLASS), hash, starts, state, at, worker, reason,
+               max(next_at, born_later(gap, jitter)), till})
