@@ -72,3 +72,9 @@ def is_row_error(error: BaseException) -> bool:
     if isinstance(error, OverflowError | UnicodeEncodeError | ValueError) or _code(error) in _ROW:
         return True
     return kind_of(error) is Kind.ROW
+
+
+def row_message(error: BaseException) -> str:
+    """What the database said of the row that it refused, without the number of its error."""
+    numbered = len(error.args) == 2 and isinstance(error.args[0], int)
+    return str(error.args[1]) if numbered else str(error)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fyke.db.connection import Connection, listed
-from fyke.db.errors import is_row_error
+from fyke.db.errors import is_row_error, row_message
 from fyke.db.typed import TypedTable, decode_table
 from fyke.model import Column, Fields
 
@@ -125,7 +125,7 @@ def isolate(connection: Connection, rows: Sequence[T], write: Callable[[Sequence
         if not is_row_error(error):
             raise
         if len(rows) == 1:
-            return [(rows[0], str(error))]
+            return [(rows[0], row_message(error))]
         middle = len(rows) // 2
         return isolate(connection, rows[:middle], write) + isolate(connection, rows[middle:], write)
     return []
