@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from fyke.lab.servers import MariaServer, PostgresServer, RedisServer
+from tests.servers import Servers
 
 pytestmark = [pytest.mark.serial, pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")]
 
@@ -120,6 +121,28 @@ def test_servers_killed_and_wiped_lose_and_double_nothing(
         tmp_path / "run", *flags, "--items", "500", "--seconds", "16", "--every", "2", "--faults", ",".join(faults)
     )
     good(report, 500, faults)
+
+
+def test_your_own_servers_are_used_and_nothing_else_on_them_is_touched(
+    tmp_path: Path, fresh_database: Callable[[str], str], servers: Servers
+) -> None:
+    redis, database = servers.redis(), fresh_database("postgres-15")
+    redis.ask("SET", "yours", "kept")
+    faults = ("kill", "redis-flush", "redis-stream", "redis-freeze", "database-away", "cut")
+    words = ("--redis", redis.url, "--database", database, "--outage", "3", "--faults", ",".join(faults))
+    report = chaos(tmp_path / "run", *words, "--items", "300", "--seconds", "15", "--every", "1.5")
+    good(report, 300, faults)
+    assert redis.ask("GET", "yours") == "kept"
+    again = subprocess.run(
+        [*COMMAND, "--dir", "again", "--database", database, "--frontier", "sql"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=ENDS_S,
+        check=False,
+    )
+    assert again.returncode == 2
+    assert "holds a ledger already" in again.stderr
 
 
 # What must come out of the project: 8,000 items, 3 workers and 2 schedulers, a kill each 3 s; alone, and with each of
