@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fyke.cli import lab_chaos, lab_modes
+from fyke.cli import lab_chaos, lab_load, lab_modes
 from fyke.cli.verb import group, verb
 from fyke.errors import UsageError
 from fyke.lab.replay import run_replay
@@ -155,4 +155,5 @@ def _site_signature() -> inspect.Signature:
 site.__signature__ = _site_signature()  # type: ignore[attr-defined]
 verb(app, "site", example="fyke lab site --items 100 --busy 0.1 --port 8080")(site)
 lab_modes.add(app)
+lab_load.add(app)
 lab_chaos.add(app)

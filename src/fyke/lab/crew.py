@@ -16,7 +16,7 @@ from random import Random
 from typing import Final
 
 from fyke.errors import UsageError
-from fyke.lab.servers.process import start_guarded
+from fyke.lab.servers.process import family, start_guarded
 
 STOP_S: Final = 15.0
 MOST_CRASHES: Final = 50
@@ -42,9 +42,16 @@ class Member:
 class Crew:
     """The members; `tend` is called a few times a second."""
 
-    def __init__(self, folder: Path, members: Sequence[Member], variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        members: Sequence[Member],
+        variables: Mapping[str, str] | None = None,
+        *,
+        log_to: Path | None = None,
+    ) -> None:
         self.folder, self.members = folder, list(members)
-        self.log = folder / "crew.log"
+        self.log = (log_to or folder) / "crew.log"
         self.kills = self.crashes = 0
         own = {name: value for name, value in os.environ.items() if not name.startswith("FYKE_")}
         self._variables = {**own, **(variables or {})}
@@ -67,7 +74,7 @@ class Crew:
             if code == 0 and member.leaves:
                 member.done = True
                 continue
-            if code != 128 + signal.SIGKILL:
+            if code not in (-signal.SIGKILL, 128 + signal.SIGKILL):
                 self.crashes += 1
                 if self.crashes > MOST_CRASHES:
                     raise UsageError(f"{member.name} ends with {code} again and again: {self.last_lines()}")
@@ -78,9 +85,8 @@ class Crew:
         running = [member for member in self.members if member.running]
         if not running:
             return False
-        with suppress(ProcessLookupError):
-            os.kill(random.choice(running).pid, signal.SIGKILL)
-            self.kills += 1
+        kill(random.choice(running).pid)
+        self.kills += 1
         return True
 
     @property
@@ -118,6 +124,34 @@ class Crew:
             member.guard, member.pid = start_guarded(
                 member.command, log_to=log.fileno(), folder=self.folder, variables=self._variables
             )
+
+
+def kill(pid: int) -> None:
+    """SIGKILL to a process and all its children at once, as a machine that loses its power."""
+    # Stopped first, so that none hears of another's end; parents first, so that they start no new ones.
+    for one in family(pid):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGSTOP)
+    for one in reversed(family(pid)):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+
+
+def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
+    """User and system seconds of each process with its children so far; 0 where this system has no /proc."""
+    tick, found = os.sysconf("SC_CLK_TCK"), dict[int, tuple[int, float]]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # "pid (name) state parent …"; the name may hold anything but the last bracket.
+            parts = path.read_text(errors="replace").rpartition(")")[2].split()
+            found[int(path.parent.name)] = (int(parts[1]), (int(parts[11]) + int(parts[12])) / tick)
+    used = {}
+    for name, pid in pids.items():
+        own = [pid]
+        for one in own:
+            own.extend(child for child, (parent, _) in found.items() if parent == one)
+        used[name] = round(sum(found[one][1] for one in own if one in found), 3)
+    return used
 
 
 def run_to_end(command: Sequence[str], folder: Path) -> bytes:

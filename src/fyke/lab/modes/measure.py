@@ -185,7 +185,7 @@ async def _watched(
 
 async def _own(place: Place, site: RunningSite, plan: Plan, kills: float) -> tuple[list[str], bool, int]:
     """Fyke's own commands; the ledger says when nothing is open."""
-    async with own.prepared(place, plan.workers) as stores:
+    async with own.prepared(place) as stores:
         crew = own.crew(place, plan.workers)
         await own.open_run(stores, site.url)
         finished = await _tended(crew, plan, kills, lambda: own.ended(stores, plan.items))

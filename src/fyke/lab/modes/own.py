@@ -55,14 +55,14 @@ store: {{table: gov_procure}}
 
 
 @asynccontextmanager
-async def prepared(place: Place, workers: int) -> AsyncIterator[Stores]:
+async def prepared(place: Place) -> AsyncIterator[Stores]:
     """A folder as a user has it, with its source applied."""
     folder = Path(place.folder)
     frontier = place.redis or "sql"
     (folder / "fyke.toml").write_text(SETTINGS.format(ledger=place.database, frontier=frontier), encoding="utf-8")
     (folder / "sources").mkdir()
     (folder / "sources" / "modes.yaml").write_text(SOURCE.format(url=place.site), encoding="utf-8")
-    settings = load_settings(folder, {}).settings
+    settings = load_settings(folder, {"FYKE_SOURCES": str(folder / "sources")}).settings
     async with open_stores(settings) as stores:
         await apply_folder(stores, strict=True)
         yield stores
