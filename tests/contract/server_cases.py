@@ -44,7 +44,7 @@ class Paused:
                 self._stop()
             return value
 
-        return await self._database.write(paused, durable=durable)
+        return await self._database.write(paused, durable=durable)  # type: ignore[no-any-return]
 
     def _stop(self) -> None:
         self.reached.set()
@@ -56,7 +56,7 @@ class Stage:
 
     def __init__(self, ledger: SqlLedger, clock: FakeClock, *, early: bool = False) -> None:
         self.paused = Paused(ledger._db, early=early)
-        self.slow = SqlLedger(self.paused, clock)  # type: ignore[arg-type]
+        self.slow = SqlLedger(self.paused, clock)
 
     async def meet(self, first: Awaitable[T], second: Awaitable[T]) -> tuple[T, T]:
         """`first`, a call of `slow`, is stopped before its COMMIT; `second` has to wait for that."""
