@@ -6,6 +6,7 @@ from typing import Any
 from fyke.app.stores import open_clocked
 from fyke.db import copying
 from fyke.db.connection import Connection
+from fyke.errors import LedgerClosed
 from fyke.ledgers.sql import SqlLedger
 from fyke.model import Entry, ForgetFilter, Listing, NewRun, PageCommit, PassEnd, PassState
 from fyke.settings import Settings, load_settings
@@ -61,6 +62,27 @@ async def _awkward(steps: Steps) -> None:
     assert result.new == len(AWKWARD)
     end = PassEnd(PassState.COMPLETE, newest_key="emoji 🐟", oldest_key="number", first_page_rows=len(entries))
     await steps.ledger.end_pass(lease.pass_id, lease.fence, end)
+
+
+async def answers(url: str) -> bool:
+    """Whether a process could work with the ledger at this address."""
+    async with open_clocked(settings_of(url)) as (database, clock):
+        try:
+            await SqlLedger(database, clock).migrate()
+            await SqlLedger(database, clock).counts()
+        except LedgerClosed:
+            return False
+        return True
+
+
+async def assert_arrived(old: str, new: str, before: dict[str, list[Any]]) -> None:
+    assert not await answers(old)
+    assert await answers(new)
+    arrived = await contents(new)
+    for name, rows in before.items():
+        assert arrived[name] == rows, name
+    one, other = await state(old), await state(new)
+    assert (other.ledger_id, other.epoch) == (one.ledger_id, one.epoch + 1), "its frontiers are filled anew"
 
 
 async def contents(url: str) -> dict[str, list[Any]]:

@@ -13,12 +13,12 @@ from fyke.app.moving import MoveBroken, copy_ledger, reopen_ledger
 from fyke.app.stores import open_clocked
 from fyke.db import copying
 from fyke.db.sqlite import SqliteDatabase
-from fyke.errors import LedgerClosed, TransientError, UsageError
+from fyke.errors import TransientError, UsageError
 from fyke.ledgers.sql import SqlLedger
 from fyke.settings import Settings
 from fyke.testing.clock import FakeClock
 from fyke.testing.desk_steps import Steps
-from tests.contract.moving import contents, fill, settings_of, state
+from tests.contract.moving import answers, assert_arrived, contents, fill, settings_of, state
 
 SETTINGS = Settings()
 
@@ -42,27 +42,6 @@ def old(full_ledger: Path, tmp_path: Path) -> str:
 @pytest.fixture
 def new(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'new.db'}"
-
-
-async def answers(url: str) -> bool:
-    """Whether a process could work with the ledger at this address."""
-    async with open_clocked(settings_of(url)) as (database, clock):
-        try:
-            await SqlLedger(database, clock).migrate()
-            await SqlLedger(database, clock).counts()
-        except LedgerClosed:
-            return False
-        return True
-
-
-async def assert_arrived(old: str, new: str, before: dict[str, list[Any]]) -> None:
-    assert not await answers(old)
-    assert await answers(new)
-    arrived = await contents(new)
-    for name, rows in before.items():
-        assert arrived[name] == rows, name
-    one, other = await state(old), await state(new)
-    assert (other.ledger_id, other.epoch) == (one.ledger_id, one.epoch + 1), "its frontiers are filled anew"
 
 
 async def test_every_row_of_every_table_arrives(old: str, new: str) -> None:

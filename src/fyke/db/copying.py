@@ -238,14 +238,18 @@ def given_ids(connection: Connection) -> dict[str, int]:
 def keep_ids(connection: Connection, given: dict[str, int]) -> None:
     """See to it that what was given in the old ledger is not given again, though its row may be gone."""
     for name, highest in given.items():
-        if highest > _given(connection, name):
+        if highest > _counter(connection, name):
             _keep(connection, name, highest)
 
 
 def _given(connection: Connection, name: str) -> int:
     (highest,) = connection.execute(f"SELECT max(id) FROM {quoted(name)}").fetchone()
+    return max(highest or 0, _counter(connection, name))
+
+
+def _counter(connection: Connection, name: str) -> int:
     row = connection.execute(COUNTER[connection.dialect], (name,)).fetchone()
-    return max(highest or 0, row[0] if row and row[0] else 0)
+    return int(row[0]) if row and row[0] else 0
 
 
 def _keep(connection: Connection, name: str, highest: int) -> None:
