@@ -49,8 +49,10 @@ SET timezone = 'UTC'; SET statement_timeout = '{SERVER_S}s'; SET lock_timeout = 
 SET idle_in_transaction_session_timeout = '{IDLE_S}s'; SET default_transaction_isolation = 'read committed';
 SET jit = off; SET tcp_user_timeout = '{IDLE_S}s'
 """
-BEGIN = "BEGIN"
-BEGIN_LOOSE = "BEGIN; SET LOCAL synchronous_commit = off"
+# A plan is made once, perhaps while a table is as good as empty, and kept while a million rows come: not one that reads
+# all of it.
+BEGIN = "BEGIN; SET LOCAL enable_seqscan = off"
+BEGIN_LOOSE = f"{BEGIN}; SET LOCAL synchronous_commit = off"
 BEGIN_READ = (
     f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{READ_S:.0f}s';"
     " SET LOCAL idle_in_transaction_session_timeout = 0"
