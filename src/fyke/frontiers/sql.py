@@ -17,6 +17,7 @@ from fyke.frontiers import sql_lanes as lanes
 from fyke.frontiers import sql_places as places
 from fyke.frontiers import sql_statements as sql
 from fyke.frontiers.clock_steps import StepWatch
+from fyke.frontiers.sql_aside import KINDS, count_aside
 from fyke.model import (
     Delivery,
     FrontierStats,
@@ -253,7 +254,7 @@ class SqlFrontier:
 
     async def view(self, key: str) -> TaskView | None:
         row = await self._db.read(lambda connection: connection.execute(sql.VIEW, (key,)).fetchone())
-        if row is None:
+        if row is None or row[0] not in KINDS:
             return None
         kind, ref, generation, lane, pool, priority, source_hash, starts, state, at, worker, reason, *times = row
         task = Task(TaskKind(kind), ref, generation, lane, pool, priority, source_hash, starts)
@@ -270,6 +271,7 @@ class SqlFrontier:
                 *(sum(ready), delayed, leased, oldest and oldest[0], last_lease or None, lanes_, acked, buried),
                 next_at=min(times, default=None),
                 pools={pool: count for pool, count in zip(sql.POOLS, ready, strict=True) if count},
+                aside=count_aside(connection),
             )
 
         return await self._db.read(read)

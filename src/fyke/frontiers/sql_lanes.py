@@ -15,6 +15,7 @@ from typing import Any
 from fyke.db.connection import Connection, listed
 from fyke.frontiers import sql_lane_locks as locks
 from fyke.frontiers import sql_statements as sql
+from fyke.frontiers.sql_aside import KINDS, set_aside
 from fyke.frontiers.sql_places import clamp_leases, drop_expired_permits, make_lanes, owned
 from fyke.model import Delivery, LanePolicy, Started, Task, TaskKind
 from fyke.policy.politeness import drawn_gap, strictest
@@ -76,11 +77,15 @@ class Grant:
                 wanted = min(wanted, max(1, 1 + (self.now + HORIZON_MS - first) // gap))
             plan.append((lane, wanted, first))
             room -= wanted
-        end, tasks, updates = self.now + self._duration, [], []
+        end, tasks, strange, updates = self.now + self._duration, [], list[int](), []
         heads = _heads(connection, self.pool, [(lane[0], wanted + 1) for lane, wanted, _ in plan])
         for ((lane_id, name, gap, jitter, _, ready, due_at, _), wanted, first), rows in zip(plan, heads, strict=True):
             mine = [row for row in rows[:wanted] if row[4] == priority]
+            unread = len(strange)
             for number, (seq, kind, ref, generation, _, source_hash, starts) in enumerate(mine):
+                if kind not in KINDS:
+                    strange.append(seq)
+                    continue
                 task = Task(TaskKind(kind), ref, generation, name, self.pool, priority, source_hash, starts)
                 start = first + max(0, number * gap - jitter) if number else first
                 self.deliveries.append(Delivery(task, self.token, self._worker, end, starts, start))
@@ -90,9 +95,12 @@ class Grant:
             best = rows[len(mine)][4] if len(rows) > len(mine) else 2
             # The earliest time at which one more start may be possible; `begin` moves it to the true one.
             next_at = first + max(0, len(mine) * gap - jitter) if gap > 0 else self.now
-            updates.append((left, best, len(mine), *((next_at, self.now) if mine else (due_at, 0)), lane_id))
+            taken = len(mine) - len(strange) + unread
+            updates.append((left, best, taken, *((next_at, self.now) if mine else (due_at, 0)), lane_id))
         if tasks:
             connection.execute(sql.TAKE, (end, self._duration, self.token, self._worker, listed(tasks)))
+        if strange:
+            set_aside(connection, strange)
         connection.executemany(sql.LANE_TAKEN[self.pool], updates)
         self.yields = max(1.0, len(tasks) / len(plan))
         return len(plan) < len(lanes)

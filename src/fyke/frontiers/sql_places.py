@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from fyke.db.connection import Connection, listed
 from fyke.frontiers import sql_lane_locks as locks
 from fyke.frontiers import sql_statements as sql
+from fyke.frontiers.sql_aside import KINDS, set_aside
 from fyke.frontiers.sql_moves import DELAYED, LEASED, LaneMoves
 from fyke.model import Delivery, LanePolicy, Reaped, Retry, Task, TaskKind
 
@@ -304,15 +305,22 @@ def reap(connection: Connection, now: int, limit: int) -> list[Reaped]:
     locked = locks.by_id(connection, found.lanes) if locks.is_server(connection) else None
     if locked is not None:
         found = Found(connection, now, limit, within=locked)
-    moves, reaped = LaneMoves(connection, locked), []
+    moves, reaped, strange = LaneMoves(connection, locked), [], list[int]()
     for row in found.expired:
         _, _, kind, ref, generation, name, pool, priority, source_hash, starts, lane_id, begun, worker = row
+        if kind not in KINDS or pool not in sql.POOLS:
+            strange.append(row[0])
+            moves.leave(lane_id, pool, LEASED)
+            continue
         task = Task(TaskKind(kind), ref, generation, name, pool, priority, source_hash, starts)
         reaped.append(Reaped(task, worker, starts, begun > 0))
         moves.leave(lane_id, pool, LEASED)
         moves.enter(lane_id, pool, priority)
     if found.expired:
-        connection.executemany(sql.PUT_BACK, [(now, LEASE_RAN_OUT, row[0]) for row in found.expired])
+        back = [(now, LEASE_RAN_OUT, row[0]) for row in found.expired if row[0] not in strange]
+        connection.executemany(sql.PUT_BACK, back)
+    if strange:
+        set_aside(connection, strange)
     for _, lane_id in found.permits:
         moves.end_permit(lane_id)
     if found.permits or found.lost:

@@ -210,7 +210,9 @@ COUNT_PERMIT = "UPDATE task_lane SET permits = permits + 1 WHERE id = ?"
 
 # reading
 
-KEYS = "SELECT key, generation, kind FROM task WHERE key > ? ORDER BY key LIMIT ?"
+KEYS = (
+    "SELECT key, generation, kind FROM task WHERE key > ? AND lane_id > 0 AND kind IN ('i', 'p') ORDER BY key LIMIT ?"
+)
 KNOWN = "SELECT key, generation FROM task INDEXED BY task_key WHERE key IN (SELECT value FROM json_each(?))"
 VIEW = """
     SELECT t.kind, t.ref, t.generation, l.name, t.pool, t.priority, t.source_hash, t.starts, t.state, t.at, t.worker,
