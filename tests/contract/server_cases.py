@@ -74,18 +74,18 @@ def commits(request: bytes, _reply: bytes) -> bool:
 
 
 class LedgerOnServer:
-    """The fixtures of a ledger on a server. A test file gives `kind`."""
+    """The fixtures of a ledger on a server. A test file gives `server_kind`."""
 
     @pytest.fixture
     def clock(self) -> FakeClock:
         return FakeClock()
 
     @pytest.fixture
-    def open_ledger(self, open_database: OpenDatabase, clock: FakeClock, kind: str) -> OpenLedger:
+    def open_ledger(self, open_database: OpenDatabase, clock: FakeClock, server_kind: str) -> OpenLedger:
         """One more handle on the same ledger, as another process has it."""
 
         async def open_one() -> SqlLedger:
-            return SqlLedger(await open_database(kind), clock)
+            return SqlLedger(await open_database(server_kind), clock)
 
         return open_one
 
@@ -98,16 +98,16 @@ class LedgerOnServer:
         return await open_ledger()
 
     @pytest.fixture
-    async def relay(self, empty_ledger_url: EmptyLedger, kind: str) -> AsyncIterator[Relay]:
-        async with await open_relay(parse_address(await empty_ledger_url(kind)).port) as found:
+    async def relay(self, empty_ledger_url: EmptyLedger, server_kind: str) -> AsyncIterator[Relay]:
+        async with await open_relay(parse_address(await empty_ledger_url(server_kind)).port) as found:
             yield found
 
     @pytest.fixture
     async def far(
-        self, relay: Relay, empty_ledger_url: EmptyLedger, kind: str, clock: FakeClock
+        self, relay: Relay, empty_ledger_url: EmptyLedger, server_kind: str, clock: FakeClock
     ) -> AsyncIterator[SqlLedger]:
         """A handle behind the relay."""
-        database = connect(relay.through(await empty_ledger_url(kind)))
+        database = connect(relay.through(await empty_ledger_url(server_kind)))
         yield SqlLedger(database, clock)
         await database.close()
 

@@ -8,7 +8,7 @@ from tests.contract.server_cases import LedgerOnServer, ServerCases
 
 
 @pytest.fixture(params=["postgres-15", "postgres-18"])
-def kind(request: pytest.FixtureRequest) -> str:
+def server_kind(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
 
