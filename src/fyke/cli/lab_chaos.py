@@ -21,7 +21,32 @@ from fyke.testing.effects import install_effect_log, written_twice
 NAMES_SHOWN: Final = 10
 FOLDER: Final = "fyke-chaos"
 
-Number = typer.Option
+Option = typer.Option
+
+Faults = Annotated[
+    str, Option("--faults", metavar="NAME,…", help=f"Only these: {', '.join(FAULTS)}. Default: all that fit.")
+]
+Seconds = Annotated[float, Option("--seconds", min=1, max=86_400, help="How long faults are done.")]
+Every = Annotated[float, Option("--every", min=0.1, max=3_600, help="Seconds between two faults.")]
+Outage = Annotated[float, Option("--outage", min=0.1, max=3_600, help="Seconds that a server is frozen or away.")]
+Seed = Annotated[int | None, Option("--seed", help="The same faults in the same order; else drawn.")]
+Items = Annotated[int, Option("--items", min=10, max=1_000_000, help="Items that the site publishes.")]
+Workers = Annotated[int, Option("--workers", min=1, max=64, help="`fyke worker` processes.")]
+Schedulers = Annotated[int, Option("--schedulers", min=1, max=16, help="`fyke scheduler` processes.")]
+Concurrency = Annotated[int, Option("--concurrency", min=1, max=1_000, help="Visits at once in a worker.")]
+Latency = Annotated[float, Option("--latency-ms", min=0, help="Each answer of the site waits so long.")]
+FrontierKind = Annotated[str, Option("--frontier", metavar="redis|sql", help="What hands out work.")]
+LedgerKind = Annotated[
+    str, Option("--ledger", metavar="sqlite|postgres|mariadb", help="The database that holds the truth.")
+]
+Redis = Annotated[str, Option("--redis", metavar="URL", help="Your own Redis instead of one started here.")]
+Database = Annotated[
+    str, Option("--database", metavar="URL", help="Your own, empty database instead of one started here.")
+]
+Settle = Annotated[
+    float, Option("--settle", min=1, max=86_400, help="Seconds to wait at the end until nothing is open.")
+]
+Folder = Annotated[Path | None, Option("--dir", metavar="FOLDER", help=f"Where all is put; default {FOLDER}/<time>.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -30,34 +55,22 @@ def add(app: typer.Typer) -> None:
 
 
 def chaos(
-    faults: Annotated[
-        str, typer.Option("--faults", metavar="NAME,…", help=f"Only these: {', '.join(FAULTS)}. Default: all that fit.")
-    ] = "",
-    seconds: Annotated[float, Number("--seconds", min=1, max=86_400, help="How long faults are done.")] = 60,
-    every: Annotated[float, Number("--every", min=0.1, max=3_600, help="Seconds between two faults.")] = 3,
-    outage: Annotated[
-        float, Number("--outage", min=0.1, max=3_600, help="Seconds that a server is frozen or away.")
-    ] = 8,
-    seed: Annotated[int | None, Number("--seed", help="The same faults in the same order; else drawn.")] = None,
-    items: Annotated[int, Number("--items", min=10, max=1_000_000, help="Items that the site publishes.")] = 2_000,
-    workers: Annotated[int, Number("--workers", min=1, max=64, help="`fyke worker` processes.")] = 3,
-    schedulers: Annotated[int, Number("--schedulers", min=1, max=16, help="`fyke scheduler` processes.")] = 2,
-    concurrency: Annotated[int, Number("--concurrency", min=1, max=1_000, help="Visits at once in a worker.")] = 8,
-    latency_ms: Annotated[float, Number("--latency-ms", min=0, help="Each answer of the site waits so long.")] = 20,
-    frontier: Annotated[str, Number("--frontier", metavar="redis|sql", help="What hands out work.")] = "redis",
-    ledger: Annotated[
-        str, Number("--ledger", metavar="sqlite|postgres|mariadb", help="The database that holds the truth.")
-    ] = "postgres",
-    redis: Annotated[str, Number("--redis", metavar="URL", help="Your own Redis instead of one started here.")] = "",
-    database: Annotated[
-        str, Number("--database", metavar="URL", help="Your own, empty database instead of one started here.")
-    ] = "",
-    settle: Annotated[
-        float, Number("--settle", min=1, max=86_400, help="Seconds to wait at the end until nothing is open.")
-    ] = 180,
-    folder: Annotated[
-        Path | None, Number("--dir", metavar="FOLDER", help=f"Where all is put; default {FOLDER}/<time>.")
-    ] = None,
+    faults: Faults = "",
+    seconds: Seconds = 60,
+    every: Every = 3,
+    outage: Outage = 8,
+    seed: Seed = None,
+    items: Items = 2_000,
+    workers: Workers = 3,
+    schedulers: Schedulers = 2,
+    concurrency: Concurrency = 8,
+    latency_ms: Latency = 20,
+    frontier: FrontierKind = "redis",
+    ledger: LedgerKind = "postgres",
+    redis: Redis = "",
+    database: Database = "",
+    settle: Settle = 180,
+    folder: Folder = None,
     as_json: Json = False,
 ) -> int:
     """Collect from a site on this machine while processes and servers are killed, frozen, cut off and wiped.
