@@ -207,8 +207,9 @@ def ensure_table(connection: Connection, name: str, columns: Sequence[Column], n
     if known is not None and not _missing(known, wanted):
         return False
     with _alone(connection):
-        # Another scheduler may have come first.
-        known = read_table(connection, name)
+        # Another scheduler may have come first; where its registering is not committed yet, this waits for it.
+        row = connection.execute("SELECT columns FROM typed_table WHERE name = ? FOR UPDATE", (name,)).fetchone()
+        known = decode_table(name, row[0]) if row else None
         if known is None:
             _make(connection, name, wanted)
             statement = "INSERT INTO typed_table(name, columns, made_at, changed_at) VALUES (?, ?, ?, ?)"
