@@ -90,7 +90,7 @@ def chaos(
         outage=outage,
         settle=settle,
         latency_ms=latency_ms,
-        frontier=_one_of("--frontier", frontier, FrontierName),
+        frontier="redis" if redis else _one_of("--frontier", frontier, FrontierName),
         ledger=ledger_of(database) if database else _one_of("--ledger", ledger, LedgerName),
         redis_url=redis,
         database_url=database,
