@@ -14,11 +14,11 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from fyke import __version__
-from fyke.alerts import Alerter, AlertFailed
 from fyke.app.sources import configure_lanes, pick, restore_lanes
 from fyke.app.stores import Stores
 from fyke.errors import TransientError
@@ -33,6 +33,9 @@ from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.pipeline.worker import Worker
+
+if TYPE_CHECKING:
+    from fyke.alerts import Alerter
 
 log = logging.getLogger("fyke.run")
 
@@ -177,6 +180,8 @@ async def tell_the_rest(stores: Stores) -> None:
     alerter = make_alerter(stores)
     if alerter is None:
         return
+    from fyke.alerts import AlertFailed
+
     try:
         await alerter.tell(flush=True)
     except (AlertFailed, TransientError) as error:
@@ -185,7 +190,11 @@ async def tell_the_rest(stores: Stores) -> None:
 
 def make_alerter(stores: Stores) -> Alerter | None:
     url = stores.settings.alerts.webhook
-    return Alerter(stores.ledger, url, stores.clock) if url else None
+    if not url:
+        return None
+    from fyke.alerts import Alerter
+
+    return Alerter(stores.ledger, url, stores.clock)
 
 
 class stopping:
