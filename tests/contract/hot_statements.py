@@ -39,3 +39,5 @@ HOT = {
 }
 # A walk along an index that holds only what is pending or running, in order: LIMIT ends it.
 BY_PARTIAL_INDEX = {"due items": "item_pending", "due passes": "pass_running"}
+# Changes that are made once in a transaction; the others are made for many rows at a time.
+ONCE = frozenset({"covered", "page: count"})
