@@ -246,7 +246,8 @@ def ask(url: str, *words: object) -> Any:
     with socket.create_connection((parts.hostname or LOOPBACK, parts.port or 6379), timeout=10) as connection:
         if parts.password:
             call(connection, "AUTH", *([unquote(parts.username)] if parts.username else []), unquote(parts.password))
-        if parts.path.strip("/"):
+        # 0 is where a connection begins; a sentinel knows no databases at all.
+        if parts.path.strip("/") not in ("", "0"):
             call(connection, "SELECT", parts.path.strip("/"))
         return call(connection, *words)
 
