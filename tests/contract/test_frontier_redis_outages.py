@@ -4,12 +4,13 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from random import Random
 from zlib import crc32
 
 import pytest
+import pytest_asyncio
 
 from fyke.errors import LeaseLost, TransientError, UsageError
 from fyke.frontiers.redis import RedisFrontier
@@ -362,14 +363,15 @@ async def test_an_address_that_cannot_be_read_says_what_is_wrong(url: str, says:
 # --- Several servers ---
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
 @pytest.mark.crash_long
 class TestOnACluster(FrontierContract):
-    @pytest.fixture(scope="class")
-    def cluster(self, tmp_path_factory: pytest.TempPathFactory, servers: object) -> object:
-        with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-            yield cluster
-
-    @pytest.fixture
+    @pytest_asyncio.fixture
     async def harness(self, cluster: RedisCluster) -> AsyncIterator[RedisHarness]:
         for node in cluster.nodes:
             node.ask("FLUSHALL")

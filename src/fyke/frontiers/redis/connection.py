@@ -113,6 +113,9 @@ class Connection:
     async def close(self) -> None:
         for client in (self._calls, self._waits):
             await client.aclose()
+            manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+            for sentinel in manager.sentinels if manager is not None else ():
+                await sentinel.aclose()
 
     @asynccontextmanager
     async def translated(self) -> AsyncIterator[None]:
@@ -135,14 +138,18 @@ class Connection:
             message, hint = f"{where} refuses us: {text}", "check user, password and ACL of the frontier's address"
             return UsageError(message, field="frontier", hint=hint) if self.starting else TransientError(message)
         if code in _AWAY:
-            return TransientError(f"{where}: {_AWAY[code]}")
+            return (TransientError if code == "OOM" else Away)(f"{where}: {_AWAY[code]}")
         if isinstance(error, MasterNotFoundError):
-            return TransientError(f"{where}: the sentinels know no master {self.address.service!r} now")
+            return Away(f"{where}: the sentinels know no master {self.address.service!r} now")
         if isinstance(error, (exceptions.TimeoutError, TimeoutError)):
-            return TransientError(f"{where} does not answer; what was asked may have been done or not")
+            return Away(f"{where} does not answer; what was asked may have been done or not")
         if isinstance(error, exceptions.ResponseError):
             return TransientError(f"{where} refused a call: {text}")
-        return TransientError(f"{where} cannot be reached: {text}")
+        return Away(f"{where} cannot be reached: {text}")
+
+
+class Away(TransientError):
+    """Nobody can work with the server now, so nobody can renew a lease."""
 
 
 class Answered(FykeError):
@@ -162,6 +169,8 @@ def _raw(client: Redis | RedisCluster) -> Redis | RedisCluster:
     for name in list(client.response_callbacks):
         if not str(name).startswith(("CLUSTER", "COMMAND")):
             del client.response_callbacks[name]
+    if isinstance(client, RedisCluster):
+        client.result_callbacks.clear()
     return client
 
 
@@ -181,12 +190,14 @@ def _client(address: Address) -> Redis | RedisCluster:
         options |= {"ssl": True, **address.tls}
     if address.kind == "cluster":
         nodes = [ClusterNode(host, port) for host, port in address.nodes]
-        return RedisCluster(startup_nodes=nodes, cluster_error_retry_attempts=0, **options)
+        return RedisCluster(startup_nodes=nodes, **options)
     options |= {"db": address.db, "retry_on_error": []}
     if address.kind == "sentinel":
         sentinel = Sentinel(  # type: ignore[no-untyped-call]
             list(address.nodes),
-            sentinel_kwargs={name: options[name] for name in ("socket_timeout", "socket_connect_timeout", "protocol")},
+            sentinel_kwargs={
+                name: value for name, value in options.items() if name not in ("username", "password", "db")
+            },
             **options,
         )
         master: Redis = sentinel.master_for(address.service)

@@ -14,7 +14,7 @@ from functools import partial
 from random import Random
 from typing import Any, Self, TypeVar
 
-from fyke.errors import LeaseLost, TransientError
+from fyke.errors import LeaseLost
 from fyke.frontiers.redis.address import read_address
 from fyke.frontiers.redis.connection import Connection
 from fyke.frontiers.redis.mending import Mended, Mender
@@ -113,6 +113,7 @@ class RedisFrontier:
         """Take the frontier as it is found; `rebuild` makes one that is not there."""
         for shard, epoch in zip(self._shards, await read_epochs(self._connection, list(self._shards)), strict=True):
             shard.epoch = epoch
+        self._runs = await read_runs(self._connection, [shard.meta for shard in self._shards])
 
     # --- Lanes ---
 
@@ -222,15 +223,11 @@ class RedisFrontier:
 
     async def reap(self, limit: int = 100) -> list[Reaped]:
         reaped: list[Reaped] = []
-        try:
-            for shard in self._shards:
-                room = min(limit, BATCH_LIMIT) - len(reaped)
-                if room > 0:
-                    rows = await shard.call("reap", partial(self._reap_row, room))
-                    reaped += [read_reaped(row) for row in rows]
-        except TransientError:
-            self._pause()
-            raise
+        for shard in self._shards:
+            room = min(limit, BATCH_LIMIT) - len(reaped)
+            if room > 0:
+                rows = await shard.call("reap", partial(self._reap_row, room))
+                reaped += [read_reaped(row) for row in rows]
         return reaped
 
     async def pause_reaping(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fyke.errors import TransientError
-from fyke.frontiers.redis.connection import Answered, Connection
+from fyke.frontiers.redis.connection import Answered, Away, Connection
 from fyke.frontiers.redis.scripts import READING, Script
 
 STEP_MS: Final = 5_000
@@ -29,7 +29,9 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 
 class Shard:
-    """`moved` is called when the clock was found moved by more than 5 s, or a call was delayed by so much."""
+    """`disturbed` is called when the clock was found moved by more than 5 s, a call was delayed by so much, or the
+    server was away: leases look expired then whose holders are alive.
+    """
 
     def __init__(
         self,
@@ -37,10 +39,10 @@ class Shard:
         scripts: Mapping[str, Script],
         prefix: str,
         monotonic: Callable[[], float],
-        moved: Callable[[], None],
+        disturbed: Callable[[], None],
     ) -> None:
         self._connection, self._scripts, self.prefix = connection, scripts, prefix
-        self._monotonic, self._moved = monotonic, moved
+        self._monotonic, self._disturbed = monotonic, disturbed
         self.meta = f"{prefix}meta"
         self.epoch = ""
         self._base: tuple[int, float] | None = None  # server time in ms, and ours, at the last reply
@@ -63,6 +65,9 @@ class Shard:
             expected, known, settled = self.expected(), self._tick, self._settled
             try:
                 return await self._send(name, self.epoch, expected, data, known)
+            except Away:
+                self._disturbed()
+                raise
             except Answered as refusal:
                 word, _, rest = str(refusal).partition(" ")
                 if word == "STALE_EPOCH":
@@ -134,7 +139,7 @@ class Shard:
             self._settled += 1
             step = now - expected if expected else -1
             if expected and abs(step) > STEP_MS:
-                self._moved()
+                self._disturbed()
             self._base = (now, self._monotonic())
             for part in AFTER_A_STEP_FORWARD if step > 0 else AFTER_A_STEP_BACK:
                 cursor: str = "0"
