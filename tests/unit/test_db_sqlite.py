@@ -13,7 +13,9 @@ from fyke.errors import TransientError
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     found: Database = SqliteDatabase(tmp_path / "fyke.db")
-    await found.write(lambda connection: connection.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT) STRICT"))
+    # Without `meta` it would be another program's.
+    for table in ("meta(name TEXT, value TEXT)", "t(a INTEGER PRIMARY KEY, b TEXT)"):
+        await found.write(lambda connection, text=table: connection.execute(f"CREATE TABLE {text} STRICT"))  # type: ignore[misc]
     yield found
     await found.close()
 

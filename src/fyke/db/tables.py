@@ -1,7 +1,7 @@
 """The core tables of the ledger, defined once for all databases (SQLAlchemy Core).
 
-Only migrations and tests import this module: statements on the hot path are written by hand per dialect. Times are ms
-since the epoch; what is an id of another table ends in `_id`; hashes are bytes. One MetaData holds all core tables.
+Statements are written by hand: only what moves a ledger, and tests, import this module. Times are ms since the epoch;
+what is an id of another table ends in `_id`; hashes are bytes. One MetaData holds all core tables.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ def _at(name: str) -> Column[int]:
 
 def _text(name: str, *, default: bool = False, key: bool = False) -> Column[str]:
     """Text that is always there; with `default` it is empty where nothing was given."""
-    return Column(
-        name, text_kind(name), nullable=False, server_default=text("''") if default else None, primary_key=key
-    )
+    given = text("''") if default else None
+    return Column(name, text_kind(name), nullable=False, server_default=given, primary_key=key)
 
 
 def _words(name: str) -> Column[str]:
