@@ -39,6 +39,7 @@ T = TypeVar("T")
 BATCH_LIMIT = 1_000
 WAIT_LIMIT_MS = 1_000
 PROMOTE_LIMIT = 500
+EMPTIED_AT_ONCE = 5_000
 AWAY_S = 1.0
 # Lanes that are due may all be locked by neighbours for a moment.
 LOCKED_TRIES, LOCKED_WAIT_MS = 8, 5
@@ -289,6 +290,10 @@ class SqlFrontier:
             connection.execute(sql.SET_IDENTITY, identity)
             return True
 
+        if self._server:
+            last = await self._db.read(lambda connection: connection.execute(sql.LAST_SEQ).fetchone()[0])
+            while await self._write(lambda connection, now: places.remove_old(connection, last, EMPTIED_AT_ONCE)):
+                pass
         return await self._write(empty)
 
     async def damaged(self) -> str:

@@ -166,6 +166,25 @@ def drop(connection: Connection, keys: Sequence[tuple[str, int]]) -> int:
     return len(rows)
 
 
+def remove_old(connection: Connection, last: int, limit: int) -> bool:
+    """Remove some tasks up to seq `last`, leased ones too; False where none was left. For a frontier that is emptied:
+    a server has a limit of time for each statement."""
+    rows = connection.execute(sql.OLD_TASKS, (last, limit)).fetchall()
+    if not rows:
+        return False
+    locked = locks.by_id(connection, (row[1] for row in rows))
+    if locked is not None:
+        rows = connection.execute(sql.OLD_TASKS, (last, limit)).fetchall()
+        # Those of a lane that nobody knows are left to whoever empties all.
+        rows = [row for row in rows if row[1] in locked]
+    moves = LaneMoves(connection, locked)
+    for _, lane_id, pool, state in rows:
+        moves.leave(lane_id, pool, state)
+    connection.execute(sql.REMOVE, (listed(row[0] for row in rows),))
+    moves.write()
+    return bool(rows)
+
+
 # --- Given back by their holders ---
 
 
