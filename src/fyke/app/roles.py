@@ -195,7 +195,7 @@ def keeps(stores: Stores) -> list[Round]:
 def reconciles(stores: Stores) -> list[Round]:
     settings = stores.settings.reconcile
     reconciler = Reconciler(stores.ledger, stores.frontier, settings.grace, lambda: restore_lanes(stores))
-    return reconciling(reconciler, settings.every / 1000)
+    return reconciling(reconciler, settings.every / 1000, stores.clock)
 
 
 def beating(stores: Stores, role: str, stages: Stages | None = None) -> Round:

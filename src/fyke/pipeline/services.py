@@ -23,6 +23,8 @@ Round: TypeAlias = tuple[str, Call, float]
 
 END_S = 10.0
 REFILL_S = 2.0
+SHARE = 9
+LONGEST_S = 900.0
 
 
 class Services:
@@ -90,11 +92,14 @@ def keeping(reaper: Reaper, every_s: float) -> list[Round]:
     return [("reaper", reap, every_s)]
 
 
-def reconciling(reconciler: Reconciler, every_s: float) -> list[Round]:
+def reconciling(reconciler: Reconciler, every_s: float, clock: Clock) -> list[Round]:
     """Ledger and frontier are compared, both ways, and at once where something was found lost."""
 
-    async def reconcile() -> None:
+    async def reconcile() -> float:
+        began = clock.monotonic()
         await reconciler.run_once()
+        # With a million tasks a sweep takes a minute: it must not become all that the servers do.
+        return max(every_s, min(SHARE * (clock.monotonic() - began), LONGEST_S))
 
     return [("reconciler", reconcile, every_s), ("losses", reconciler.look, REFILL_S)]
 
