@@ -1,6 +1,8 @@
 """The parts that both servers share, without a server: bridge, pool, addresses, errors by their codes, numbers."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any
@@ -22,6 +24,35 @@ from fyke.db.pool import Pool
 from fyke.db.postgres import in_waves
 from fyke.db.server_errors import translate_server
 from fyke.errors import TransientError, UsageError
+
+# --- Drivers that are not there ---
+
+MISSING = """
+import sys
+sys.modules[sys.argv[2]] = None
+from fyke.errors import UsageError
+try:
+    __import__(sys.argv[1])
+except UsageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "driver", "extra"),
+    [
+        ("fyke.db.postgres", "asyncpg", "fyke[postgres]"),
+        ("fyke.db.postgres", "greenlet", "fyke[postgres]"),
+        ("fyke.db.mysql", "asyncmy", "fyke[mysql]"),
+        ("fyke.db.mysql", "greenlet", "fyke[mysql]"),
+    ],
+)
+def test_a_missing_driver_says_what_to_install(module: str, driver: str, extra: str) -> None:
+    command = [sys.executable, "-c", MISSING, module, driver]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert f"pip install '{extra}'" in found.stdout
+    assert driver in found.stdout
+
 
 # --- The bridge ---
 

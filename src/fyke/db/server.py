@@ -39,7 +39,9 @@ CLOCK_S = 30.0
 
 
 class ServerDatabase(ABC):
-    """`db.connection.Database` on a server. At most `connections` are open, and one more to listen."""
+    """`db.connection.Database` on a server. At most `connections` are open, and one more: PostgreSQL's to listen,
+    MariaDB's to count ids.
+    """
 
     dialect: Dialect
 
