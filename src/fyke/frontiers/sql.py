@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fyke.db.connection import Connection, Database, listed
 from fyke.errors import LeaseLost, TransientError, UsageError, nearest
@@ -255,11 +255,7 @@ class SqlFrontier:
 
     async def view(self, key: str) -> TaskView | None:
         row = await self._db.read(lambda connection: connection.execute(sql.VIEW, (key,)).fetchone())
-        if row is None or row[0] not in KINDS:
-            return None
-        kind, ref, generation, lane, pool, priority, source_hash, starts, state, at, worker, reason, *times = row
-        task = Task(TaskKind(kind), ref, generation, lane, pool, priority, source_hash, starts)
-        return TaskView(task, STATES[state], starts, at if state else None, worker, reason, *times)
+        return None if row is None or row[0] not in KINDS else _view(row)
 
     async def stats(self) -> FrontierStats:
         def read(connection: Connection) -> FrontierStats:
@@ -297,7 +293,6 @@ class SqlFrontier:
         return await self._write(empty)
 
     async def damaged(self) -> str:
-        # What the database has confirmed is there.
         return ""
 
     async def wait(self, timeout_ms: int) -> None:
@@ -334,6 +329,12 @@ def _first(times: Iterable[int | None], now: int) -> int:
 def _check_batch(batch: Sequence[object]) -> None:
     if len(batch) > BATCH_LIMIT:
         raise ValueError(f"a call takes at most {BATCH_LIMIT} tasks, not {len(batch)}")
+
+
+def _view(row: Sequence[Any]) -> TaskView:
+    kind, ref, generation, lane, pool, priority, source_hash, starts, state, at, worker, reason, *times = row
+    task = Task(TaskKind(kind), ref, generation, lane, pool, priority, source_hash, starts)
+    return TaskView(task, STATES[state], starts, at if state else None, worker, reason, *times)
 
 
 def _check_pool(pool: str) -> None:
