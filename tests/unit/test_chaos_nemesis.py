@@ -61,6 +61,22 @@ async def test_two_faults_never_hold_one_target_and_all_are_healed_at_the_end() 
     assert "kill" in healed
 
 
+async def test_the_others_go_on_while_a_target_is_busy() -> None:
+    done: list[str] = []
+
+    async def lasting(record: Callable[[str], None]) -> None:
+        record("")
+        await asyncio.Event().wait()
+
+    async def short(record: Callable[[str], None]) -> None:
+        record("")
+
+    acts: dict[str, Act] = {"database-away": lasting, "kill": short}
+    await Nemesis(Random(1), acts, 0.001, lambda name, _: done.append(name)).run(0.1)
+    assert done.count("database-away") == 1
+    assert done.count("kill") > 2
+
+
 async def test_a_fault_that_cannot_be_done_is_told() -> None:
     async def fails(record: Callable[[str], None]) -> None:
         raise UsageError("the server did not come back")

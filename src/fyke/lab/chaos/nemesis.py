@@ -48,6 +48,8 @@ class Nemesis:
 
     async def _do(self, name: str) -> None:
         await self._acts[name](lambda detail: self._record(name, detail))
+        # After an outage all shall be able to come back before the next one.
+        await asyncio.sleep(FAULTS[name].rest)
 
     def _finish(self) -> None:
         for target, task in list(self._going.items()):
@@ -56,11 +58,11 @@ class Nemesis:
                 task.result()
 
     def _start_one(self) -> None:
-        """The next kind whose target is at rest; what is busy keeps its turn."""
-        if not self._left:
-            self._left = self._random.sample(list(self._acts), len(self._acts))
-        for name in self._left:
-            if FAULTS[name].target not in self._going:
-                self._left.remove(name)
-                self._going[FAULTS[name].target] = asyncio.create_task(self._do(name))
-                return
+        """The next kind whose target is free. What is busy keeps its turn, and the others go on without it."""
+        free = [name for name in self._acts if FAULTS[name].target not in self._going]
+        if not any(name in free for name in self._left):
+            self._left += [name for name in self._random.sample(free, len(free)) if name not in self._left]
+        name = next((name for name in self._left if name in free), "")
+        if name:
+            self._left.remove(name)
+            self._going[FAULTS[name].target] = asyncio.create_task(self._do(name))

@@ -21,15 +21,17 @@ Needs: TypeAlias = Literal["", "our redis", "redis", "our database", "database",
 class Kind(Struct, frozen=True):
     """A fault: what it is done to (one at a time each, so that two do not undo each other), what it needs, its text.
 
-    `again`: whose tasks in hand may be fetched once more after it.
+    `again`: whose tasks in hand may be fetched once more after it. `rest`: seconds without a fault on its target.
     """
 
     target: str
     needs: Needs
     text: str
     again: Literal["nobody", "one worker", "all workers"] = "nobody"
+    rest: float = 0.0
 
 
+REST_S: Final = 10.0
 FAULTS: Final[dict[str, Kind]] = {
     "kill": Kind("workers", "", "a worker process gets SIGKILL", "one worker"),
     "kill-scheduler": Kind("schedulers", "", "a scheduler gets SIGKILL"),
@@ -49,9 +51,9 @@ FAULTS: Final[dict[str, Kind]] = {
         "redis", "redis", "Redis loses all keys (on your own server: those of this run)", "all workers"
     ),
     "redis-stream": Kind("redis", "redis", "the streams of tasks in hand are deleted", "all workers"),
-    "redis-freeze": Kind("redis", "redis", "Redis answers nothing for a while", "all workers"),
+    "redis-freeze": Kind("redis", "redis", "Redis answers nothing for a while", "all workers", REST_S),
     "database-kill": Kind("database", "our database", "the database gets SIGKILL and is started again", "all workers"),
-    "database-away": Kind("database", "database", "the database is down for a while", "all workers"),
+    "database-away": Kind("database", "database", "the database is down for a while", "all workers", REST_S),
     "cut": Kind("network", "relay", "all connections to Redis and the database are reset"),
     "swallow": Kind("network", "relay", "one reply of Redis or the database never arrives", "one worker"),
     "burst": Kind("site", "", "the site answers 503 to everything for a few seconds"),
