@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final, get_args
+from typing import Annotated, Final
 
 import typer
 
@@ -18,7 +18,7 @@ from fyke.lab.load.figures import Round
 from fyke.lab.load.record import Record, keep, machine
 from fyke.lab.load.record import table as figures
 from fyke.lab.load.rounds import LoadPlan, play
-from fyke.lab.load.stage import Backend
+from fyke.lab.load.stage import BACKENDS
 
 MOST_WORKERS: Final = 64
 SMALL_WORKERS: Final = 3
@@ -87,8 +87,8 @@ def _plan(
         )
     if live and not source:
         raise UsageError("--live goes with --source", field="--live")
-    if backend not in (None, *get_args(Backend)):
-        raise UsageError(f"no back end {backend!r}", field="--backend", hint=f"one of {', '.join(get_args(Backend))}")
+    if backend not in (None, *BACKENDS):
+        raise UsageError(f"no back end {backend!r}", field="--backend", hint=f"one of {', '.join(BACKENDS)}")
     chosen = str(SMALL_WORKERS) if small else "1,3" if source else "1,3,6,12"
     return LoadPlan(
         workers=_numbers(workers or chosen),
@@ -97,7 +97,7 @@ def _plan(
         seconds=seconds or (OWN_SECONDS if source else 300.0),
         latency_ms=latency_ms,
         slots=slots,
-        backend=backend,  # type: ignore[arg-type]
+        backend=next((each for each in BACKENDS if each == backend), None),
         source=source or "",
         variables={name: value for name, value in os.environ.items() if name.startswith("FYKE_")},
     )

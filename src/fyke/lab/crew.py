@@ -11,15 +11,17 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from fyke.app.stores import DRIVERS
 from fyke.errors import UsageError
 from fyke.lab.servers.process import family, start_guarded
 
 STOP_S: Final = 15.0
-MOST_CRASHES: Final = 50
+MOST_CRASHES: Final = 20
 LOG_LINES: Final = 8
 
 
@@ -152,6 +154,12 @@ def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
             own.extend(child for child, (parent, _) in found.items() if parent == one)
         used[name] = round(sum(found[one][1] for one in own if one in found), 3)
     return used
+
+
+def drivers_missing(*extras: str) -> str:
+    """Why back ends of these extras (redis, postgres) cannot be used; "" where they can."""
+    absent = [extra for extra in extras if any(find_spec(driver) is None for driver in DRIVERS[extra])]
+    return f"the drivers are not installed: pip install 'fyke[{','.join(absent)}]'" if absent else ""
 
 
 def run_to_end(command: Sequence[str], folder: Path) -> bytes:

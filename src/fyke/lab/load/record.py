@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -142,10 +143,12 @@ def curves(record: Record) -> str:
     return drawing(f"Load test of {record.machine.date}", panels)
 
 
-def keep(record: Record, folder: Path) -> Path:
+def keep(record: Record, folder: Path, now: float | None = None) -> Path:
     """Write record, summary and curves into a new folder below `folder`; where it is."""
-    stamp = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
-    named = folder / f"{stamp}-{'-'.join(str(one.workers) for one in record.rounds)}"
+    stamp = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(now))
+    name = f"{stamp}-{'-'.join(str(one.workers) for one in record.rounds)}"
+    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    named = next(folder / each for each in names if not (folder / each).exists())
     named.mkdir(parents=True)
     (named / "record.json").write_bytes(msgspec.json.format(msgspec.json.encode(_shown(record)), indent=1))
     (named / "summary.md").write_text(summary(record), encoding="utf-8")

@@ -21,10 +21,10 @@ from fyke.lab.load.stage import (
     Place,
     Servers,
     Site,
-    best_backend,
     lab_place,
     open_run,
     own_place,
+    pick_backend,
     submit_all,
     visits,
     workers_alive,
@@ -56,7 +56,7 @@ async def play(plan: LoadPlan, tell: Callable[[str], None]) -> tuple[Backend, li
     Raises:
         UsageError: no such source, or the workers do not come up.
     """
-    backend: Backend = "sqlite" if plan.source else plan.backend or best_backend()
+    backend: Backend = "sqlite" if plan.source else pick_backend(plan.backend)
     rounds = []
     with TemporaryDirectory(prefix="fyke-load-") as name:
         servers = await asyncio.to_thread(Servers, Path(name), backend)

@@ -9,13 +9,14 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 
 from fyke.app import Stores, apply_folder, open_stores, submitted_entries
 from fyke.app.run import make_shelf
-from fyke.lab.crew import Crew, Member
+from fyke.errors import UsageError
+from fyke.lab.crew import Crew, Member, drivers_missing
 from fyke.lab.load.figures import Request
 from fyke.lab.servers import PostgresServer, RedisServer
 from fyke.lab.servers.redis import FLAVOURS
@@ -24,6 +25,7 @@ from fyke.pipeline.stages import Stages
 from fyke.settings import load_settings
 
 Backend = Literal["redis", "postgres", "sqlite"]
+BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
 SOURCE_ID: Final = "load"
 OFFERED_AT_ONCE: Final = 500
 ALIVE_MS: Final = 60_000
@@ -93,11 +95,25 @@ class Servers:
         self._stack.close()
 
 
-def best_backend() -> Backend:
-    """What this machine can start: Redis and PostgreSQL, PostgreSQL, or one file."""
-    if PostgresServer.missing():
-        return "sqlite"
-    return "postgres" if RedisServer.missing() else "redis"
+def why_not(backend: Backend) -> str:
+    """Why a load test on this back end cannot be played here; "" where it can."""
+    servers = {"redis": (RedisServer, PostgresServer), "postgres": (PostgresServer,), "sqlite": ()}[backend]
+    extras = {"redis": ("redis", "postgres"), "postgres": ("postgres",), "sqlite": ()}[backend]
+    return drivers_missing(*extras) or "; ".join(reason for server in servers if (reason := server.missing()))
+
+
+def pick_backend(wanted: Backend | None) -> Backend:
+    """The one that is wanted; else what this machine can start: Redis and PostgreSQL, PostgreSQL, or one file.
+
+    Raises:
+        UsageError: the one that is wanted cannot be started here.
+    """
+    if wanted is None:
+        return next(each for each in BACKENDS if not why_not(each))
+    reason = why_not(wanted)
+    if reason:
+        raise UsageError(reason, field="--backend", hint="sqlite needs no server")
+    return wanted
 
 
 class Site:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from fyke.errors import UsageError
-from fyke.lab.crew import Crew, Member, run_to_end
+from fyke.lab.crew import Crew, Member, drivers_missing, run_to_end
 from fyke.lab.modes import own
 from fyke.lab.modes.catalogue import MODES, PRODUCERS, Mode
 from fyke.lab.modes.report import Outcome, judge
@@ -60,7 +60,7 @@ class Servers:
     def reason(self, mode: Mode) -> str:
         """Why a mode cannot be run here; "" where it can."""
         wanted = [name for name in ("redis", "postgres") if getattr(mode, name)]
-        return "; ".join(self.missing[name] for name in wanted if self.missing[name])
+        return drivers_missing(*wanted) or "; ".join(self.missing[name] for name in wanted if self.missing[name])
 
     def place(self, mode: Mode, site: str, folder: Path, number: int) -> Place:
         database = ""
