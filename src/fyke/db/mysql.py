@@ -169,6 +169,9 @@ class MysqlConnection:
         """Wakes this process only."""
         self.notified = True
 
+    def reads_much(self) -> None:
+        """A plan is made for each statement anew."""
+
 
 class MysqlDatabase(ServerDatabase):
     """Use from one event loop; close it at the end."""

@@ -55,8 +55,9 @@ BEGIN = "BEGIN; SET LOCAL enable_seqscan = off"
 BEGIN_LOOSE = f"{BEGIN}; SET LOCAL synchronous_commit = off"
 BEGIN_READ = (
     f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{READ_S:.0f}s';"
-    " SET LOCAL idle_in_transaction_session_timeout = 0"
+    " SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL enable_seqscan = off"
 )
+READS_MUCH = "SET LOCAL enable_seqscan = on"
 NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 SEQUENCE = """
 SELECT pg_get_serial_sequence(quote_ident($1), attname) FROM pg_attribute
@@ -188,6 +189,10 @@ class PostgresConnection:
 
     def notify(self) -> None:
         self.notified = True
+
+    def reads_much(self) -> None:
+        """What follows counts whole tables."""
+        ask(self._raw.execute(READS_MUCH))
 
 
 class PostgresDatabase(ServerDatabase):

@@ -99,8 +99,12 @@ class ServerDatabase(ABC):
         return await self._repeated(call, read=True, durable=False)
 
     async def read_long(self, call: Callable[[Any], T]) -> T:
+        def much(connection: Any) -> T:
+            connection.reads_much()
+            return call(connection)
+
         # One of several connections: the others' reads go on.
-        return await self.read(call)
+        return await self.read(much)
 
     async def _repeated(self, call: Callable[[Any], T], *, read: bool, durable: bool) -> T:
         asked, lost = time.monotonic(), 0
