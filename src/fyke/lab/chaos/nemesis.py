@@ -48,8 +48,9 @@ class Nemesis:
 
     async def _do(self, name: str) -> None:
         await self._acts[name](lambda detail: self._record(name, detail))
-        # After an outage all shall be able to come back before the next one.
-        await asyncio.sleep(FAULTS[name].rest)
+        if FAULTS[name].rest:
+            # After an outage all shall be able to come back before the next one.
+            await asyncio.sleep(FAULTS[name].rest)
 
     def _finish(self) -> None:
         for target, task in list(self._going.items()):
