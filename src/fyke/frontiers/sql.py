@@ -239,8 +239,7 @@ class SqlFrontier:
         return max(0, min(row[0] - now, row[1])) if row else 0
 
     async def keys(self, after: str = "", limit: int = 1000) -> list[tuple[str, int, TaskKind]]:
-        values = (after, min(limit, BATCH_LIMIT))
-        rows = await self._db.read(lambda connection: connection.execute(sql.KEYS, values).fetchall())
+        rows = await self._db.read(lambda c: c.execute(sql.KEYS, (after, min(limit, BATCH_LIMIT))).fetchall())
         return [(key, generation, TaskKind(kind)) for key, generation, kind in rows]
 
     async def drop(self, keys: Sequence[tuple[str, int]]) -> int:
