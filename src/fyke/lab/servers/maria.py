@@ -58,6 +58,7 @@ class MariaServer(ServerProcess):
         self._templates, self._password = templates, password
         self._data = self.folder / "data"
         self._users = self.folder / "users.sql"
+        self._temporary = self.folder / "tmp"
 
     @classmethod
     def missing(cls) -> str:
@@ -76,6 +77,8 @@ class MariaServer(ServerProcess):
         return f"mysql://{USER}{password}@{LOOPBACK}:{self.port}/{database}"
 
     def prepare(self) -> None:
+        # Each server has its own: one that starts removes what others keep in /tmp.
+        self._temporary.mkdir(parents=True, exist_ok=True)
         if not (self._data / "mysql").exists():
             make_data(self._data, _install, "mariadb", self._templates)
         grant = f"'{USER}'@'{LOOPBACK}' IDENTIFIED BY '{_quoted(self._password)}'"
@@ -86,6 +89,7 @@ class MariaServer(ServerProcess):
         flags = [f"--{key}={value}" if value else f"--{key}" for key, value in self.options.items()]
         # A socket inside the data folder: its own name is short, the folder's need not be.
         places = [f"--datadir={self._data}", "--socket=server.sock", "--pid-file=server.pid"]
+        places.append(f"--tmpdir={self._temporary}")
         listen = [f"--bind-address={LOOPBACK}", f"--port={self.port}", f"--init-file={self._users}"]
         return [_find("mariadbd"), "--no-defaults", *_as_root(), *places, *listen, *flags]
 
@@ -122,9 +126,12 @@ class MariaServer(ServerProcess):
 
 def _install(data: Path) -> None:
     data.mkdir(parents=True, exist_ok=True)
+    temporary = data.with_name(f"{data.name}-tmp")
+    temporary.mkdir(exist_ok=True)
     flags = ["--no-defaults", *_as_root(), f"--datadir={data}", "--auth-root-authentication-method=normal"]
-    command = [_find("mariadb-install-db"), *flags, "--skip-test-db", SMALL_LOG]
+    command = [_find("mariadb-install-db"), *flags, "--skip-test-db", SMALL_LOG, f"--tmpdir={temporary}"]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=data)
+    shutil.rmtree(temporary, ignore_errors=True)
     if found.returncode:
         raise StartFailed(f"mariadb-install-db failed: {(found.stderr or found.stdout).strip()[-2000:]}")
 
