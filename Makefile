@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check lint crash bench lock format
+.PHONY: help setup servers demo test check lint crash bench peers lock format
 
 # The first Python on the path that is new enough; only `setup` needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -43,6 +43,9 @@ crash: setup servers ## The long tests: pairs of faults drawn by seed, outages, 
 
 bench: setup servers ## Speed and memory, with the machine they were measured on
 	$(BIN)/python bench/run.py $(ARGS)
+
+peers: setup servers ## Fyke beside scrapy-redis, Crawlee, feapder and funboost, in one run (about half an hour)
+	$(BIN)/python bench/peers/run.py $(ARGS)
 
 lock: setup ## Pin the requirements again (UPGRADE=1: to the newest that fit)
 	$(LOCK) -o requirements/core.txt pyproject.toml

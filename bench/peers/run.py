@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE)]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from arena import fault_round, speed_round, stop_on_signal  # noqa: E402
+from arena import SLOTS, fault_round, lab_site, speed_round, stop_on_signal  # noqa: E402
+from bare import bare_loop  # noqa: E402
 from install import install, version  # noqa: E402
 from players import Player, Result, chosen  # noqa: E402
 from tables import tables, write_page  # noqa: E402
@@ -72,6 +73,10 @@ def main() -> int:
                     results.append(play(player, kind, options))
                 except UsageError as error:
                     missing[player.name] = str(error).splitlines()[0]
+    if options.round in (None, "speed"):
+        print("the bare loop ...", file=sys.stderr, flush=True)
+        with lab_site(options.items, options.latency) as url:
+            found["bare"] = bare_loop(url, options.items, SLOTS)
     found |= {"results": [asdict(one) for one in results], "missing": missing}
     if options.json:
         options.json.write_text(json.dumps(found, indent=2), encoding="utf-8")

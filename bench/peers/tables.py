@@ -38,7 +38,14 @@ def tables(found: Mapping[str, Any]) -> str:
             "|---|---|---|---|---|---|---|---|",
         ]
         lines += [speed_line(found, one) for one in rounds["speed"].values()]
-        lines += ["", *ratio(rounds["speed"]), ""]
+        lines += ["", *ratio(rounds["speed"])]
+        if "bare" in found:
+            bare = 1000 / found["bare"]["pages_per_cpu_s"]
+            lines.append(
+                f"The bare loop (fetch, read, one row into SQLite; no list, no ledger, no promise) took {bare:.2f} CPU "
+                "seconds for 1,000 pages in the same run."
+            )
+        lines.append("")
     if "faults" in rounds:
         lines += [
             f"A worker killed every 3 s, the database away once for 5 s, {options['fault_latency']} ms latency:",
@@ -48,7 +55,7 @@ def tables(found: Mapping[str, Any]) -> str:
             "|---|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| {one.name} | {one.kills} | {one.stored:,} | {one.lost:,} | {one.doubled:,} | {one.fetched_again:,} "
+            f"| `{one.name}` | {one.kills} | {one.stored:,} | {one.lost:,} | {one.doubled:,} | {one.fetched_again:,} "
             f"| {one.seconds:.0f} |"
             for one in rounds["faults"].values()
         ]
@@ -68,7 +75,7 @@ def speed_line(found: Mapping[str, Any], one: Result) -> str:
     if one.note:
         figures = f"{one.note} | – | –"
     version = found["versions"][one.name]
-    return f"| {one.name} | {version} | {figures} | {one.stored:,} | {one.doubled:,} | {one.fetched_again:,} |"
+    return f"| `{one.name}` | {version} | {figures} | {one.stored:,} | {one.doubled:,} | {one.fetched_again:,} |"
 
 
 def ratio(speed: Mapping[str, Result]) -> list[str]:
@@ -78,7 +85,7 @@ def ratio(speed: Mapping[str, Result]) -> list[str]:
         return []
     best = max(peers, key=lambda one: one.pages_per_s)
     return [
-        f"{one.name}: {one.pages_per_s / best.pages_per_s:.2f} times the pages/s of the best peer ({best.name})."
+        f"`{one.name}`: {one.pages_per_s / best.pages_per_s:.2f} times the pages/s of the best peer (`{best.name}`)."
         for one in own
     ]
 
