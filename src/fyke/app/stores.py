@@ -70,9 +70,12 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
         check_place(settings.ledger_path, create=create)
     host_clock = SystemClock()
     patience = Patience(settings.servers.wait if wait else 0, host_clock, Random())
+    # A file is there or not: nobody starts it later.
+    for_ledger = patience if settings.ledger_path is None else Patience(0, host_clock, Random())
     async with AsyncExitStack() as stack:
-        database, clock = await patience.reach(masked(settings.ledger), _limited(lambda: _database(settings, stack)))
-        ledger = await patience.reach(masked(settings.ledger), lambda: _ledger(database, clock, stack))
+        at = masked(settings.ledger)
+        database, clock = await for_ledger.reach(at, _limited(lambda: _database(settings, stack)))
+        ledger = await for_ledger.reach(at, lambda: _ledger(database, clock, stack))
         where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
         frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
         await patience.reach(where, Refill(ledger, frontier).mark)
