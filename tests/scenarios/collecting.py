@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fyke.app import apply_folder, open_stores, run_once_here
+from fyke.app import apply_folder, open_database, open_stores, run_once_here
+from fyke.db.connection import Connection
 from fyke.lab.site import RunningSite
 from fyke.pipeline.once import OnceReport
 from fyke.settings import Settings, load_settings
@@ -61,10 +63,20 @@ store: {{table: notices}}
 
 
 class Collecting:
-    """One working folder and its source on a lab site."""
+    """One working folder and its source on a lab site. `ledger`, `frontier`: addresses, where they are on servers."""
 
-    def __init__(self, folder: Path, site: RunningSite, *, settings: str = "", **values: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        site: RunningSite,
+        *,
+        settings: str = "",
+        ledger: str = "",
+        frontier: str = "sql",
+        **values: Any,
+    ) -> None:
         self.folder, self.site = folder, site
+        self.ledger, self.frontier = ledger or f"sqlite:///{folder / 'fyke.db'}", frontier
         options = {"lease": "5s", "concurrency": 8, "limit": 3} | {
             name: values.pop(name) for name in ("lease", "concurrency", "limit") if name in values
         }
@@ -79,8 +91,12 @@ class Collecting:
         return self.folder / "fyke.db"
 
     def variables(self, **more: str) -> dict[str, str]:
-        here = {"FYKE_LEDGER": f"sqlite:///{self.path}", "FYKE_SOURCES": str(self.folder / "sources")}
-        return here | more
+        here = {"FYKE_LEDGER": self.ledger, "FYKE_FRONTIER": self.frontier}
+        return here | {"FYKE_SOURCES": str(self.folder / "sources")} | more
+
+    def environ(self) -> dict[str, str]:
+        """For a process of its own in this folder."""
+        return {name: value for name, value in os.environ.items() if not name.startswith("FYKE_")} | self.variables()
 
     def settings(self, **more: str) -> Settings:
         return load_settings(self.folder, self.variables(**more)).settings
@@ -91,6 +107,21 @@ class Collecting:
         async with open_stores(settings) as stores:
             await apply_folder(stores, strict=True)
             return await run_once_here(stores, [], wait_ms)
+
+    async def look(self, question: str) -> list[tuple[Any, ...]]:
+        """Ask the ledger's database, wherever it is."""
+        async with open_database(self.settings()) as database:
+            return await database.read(lambda connection: [tuple(row) for row in connection.execute(question)])
+
+    async def do(self, *statements: str) -> None:
+        """Change something behind the ledger's back."""
+
+        def call(connection: Connection) -> None:
+            for statement in statements:
+                connection.execute(statement)
+
+        async with open_database(self.settings()) as database:
+            await database.write(call)
 
     def rows(self, columns: str = "_key, title") -> list[tuple[Any, ...]]:
         with sqlite3.connect(self.path) as connection:

@@ -8,10 +8,9 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
-from fyke.app import open_stores
 from fyke.lab.site import SiteConfig, serve_site
-from fyke.model import DeadFilter, ItemState
-from fyke.pipeline.auditor import audit, repair
+from fyke.model import ItemState
+from tests.scenarios import storing
 from tests.scenarios.collecting import Collecting
 
 BLOCK = "block"
@@ -71,46 +70,13 @@ async def test_a_renamed_title_stores_no_empty_row_and_names_the_field(tmp_path:
 async def test_a_page_gone_three_times_is_dead_and_replayed_it_is_stored(tmp_path: Path) -> None:
     """SCENARIOS 14: 19 rows and a dead letter; after replay 20 rows."""
     async with await serve_site(SiteConfig(items=20)) as site:
-        truth = site.truth()
-        (path,) = paths(truth, [truth["ids"][6]])
-        site.control(script={path: ["404", "404", "404"]})
-        here = Collecting(tmp_path, site)
-        report = await here.once()
-        assert (len(here.rows()), report.new_dead) == (19, 1)
-        async with open_stores(here.settings()) as stores:
-            (letter,) = await stores.ledger.dead_letters(DeadFilter())
-            assert (letter.outcome, letter.attempts) == ("not_found", 3)
-            count, tasks = await stores.ledger.replay(DeadFilter(reason="not_found"))
-            assert count == 1
-            await stores.frontier.offer(tasks)
-        report = await here.once()
-        assert len(here.rows()) == 20
-        assert here.states() == {"stored": 20}
+        await storing.gone_three_times(site, Collecting(tmp_path, site))
 
 
 async def test_an_orphan_is_reported_mended_and_then_a_row(tmp_path: Path) -> None:
     """SCENARIOS 14: what is known without a row, a task or a letter is named; repair makes it a row."""
     async with await serve_site(SiteConfig(items=5)) as site:
-        here = Collecting(tmp_path, site)
-        await here.once()
-        here.ask("SELECT 1")
-        async with open_stores(here.settings()) as stores:
-            import sqlite3
-
-            with sqlite3.connect(here.path) as connection:
-                (item,) = connection.execute("SELECT min(id) FROM item").fetchone()
-                connection.execute("DELETE FROM notices WHERE _item_id = ?", (item,))
-                connection.execute("DELETE FROM version WHERE item_id = ?", (item,))
-            connection.close()
-            report = await audit(stores.ledger, stores.frontier)
-            assert report.unaccounted == 1
-            findings, after = await repair(stores.ledger, stores.frontier)
-            assert any(finding.mended for finding in findings)
-            assert after.unaccounted == 0
-        await here.once()
-        assert len(here.rows()) == 5
-        async with open_stores(here.settings()) as stores:
-            assert (await audit(stores.ledger, stores.frontier)).balanced
+        await storing.orphan(Collecting(tmp_path, site))
 
 
 async def test_block_pages_are_never_stored_and_pause_the_source(tmp_path: Path) -> None:
@@ -133,39 +99,13 @@ async def test_block_pages_are_never_stored_and_pause_the_source(tmp_path: Path)
 async def test_a_row_that_the_database_refuses_takes_no_neighbour_with_it(tmp_path: Path) -> None:
     """SCENARIOS 17: the bad row is a dead letter with the database's message; all others are stored."""
     async with await serve_site(SiteConfig(items=30)) as site:
-        truth = site.truth()
-        bad = truth["ids"][3]
-        here = Collecting(tmp_path, site)
-        async with open_stores(here.settings()) as stores:
-            from fyke.app import apply_folder
-
-            await apply_folder(stores, strict=True)
-        here.ask(
-            f"CREATE TRIGGER refuse BEFORE INSERT ON notices WHEN NEW._key = '{bad}' "
-            "BEGIN SELECT RAISE(ABORT, 'budget out of range'); END"
-        )
-        await here.once()
-        assert len(here.rows()) == 29
-        assert here.ask("SELECT key, outcome, reason LIKE '%budget out of range%' FROM dead") == [
-            (bad, "row_refused", 1)
-        ]
-        assert here.states() == {"stored": 29, "dead": 1}
+        await storing.refused_row(site, Collecting(tmp_path, site), 30)
 
 
 async def test_the_second_run_reads_the_list_and_fetches_only_what_is_new_or_changed(tmp_path: Path) -> None:
     """SCENARIOS 18: 20 details, then 3 new and 1 changed; 23 rows, one of them in version 2."""
     async with await serve_site(SiteConfig(items=20)) as site:
-        here = Collecting(tmp_path, site)
-        await here.once()
-        assert sum(site.hits()["detail"].values()) == 20
-        site.control(add=3, edit=[site.truth()["shown"][5]])
-        site.reset_hits()
-        report = await here.once()
-        assert report.problems == []
-        assert sum(site.hits()["detail"].values()) == 4
-        assert sum(site.hits()["list"].values()) >= 1
-        versions = here.rows("_version")
-        assert (len(versions), sorted(versions)[-1], versions.count((2,))) == (23, (2,), 1)
+        await storing.second_run(site, Collecting(tmp_path, site))
 
 
 async def test_a_page_that_always_fails_is_dead_after_its_attempts_and_the_others_are_stored(tmp_path: Path) -> None:
