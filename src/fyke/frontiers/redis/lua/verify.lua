@@ -104,6 +104,12 @@ elseif name == 'pending' then
 else
   local key = P .. part
   local reply = scan('ZSCAN', key)
+  local tasks = {}
+  if name == 'r' and reply[2][1] then
+    local keys = {}
+    for i = 1, #reply[2], 2 do keys[(i + 1) / 2] = reply[2][i] end
+    tasks = call('HMGET', P .. 't', unpack(keys))
+  end
   for i = 1, #reply[2], 2 do
     local one, at, gone = reply[2][i], tonumber(reply[2][i + 1]), false
     if name == 'ends' then
@@ -113,7 +119,7 @@ else
     elseif name == 'delay' then
       gone = call('HEXISTS', P .. 't', one) == 0
     elseif name == 'r' then
-      local _, its_pool, _, _, _, its_lane = read_task(call('HGET', P .. 't', one) or '')
+      local _, its_pool, _, _, _, its_lane = read_task(tasks[(i + 1) / 2] or '')
       gone = its_pool ~= pool or its_lane ~= lane
     elseif name == 'slots' then
       local its_key, token = match(one, '^(.*)|([^|]*)$')
