@@ -26,6 +26,7 @@ class RedisHarness:
     def __init__(self, url: str, *, shards: int = 1, scripts: Mapping[str, Script] = STANDING) -> None:
         self.url, self.shards, self.scripts = url, shards, scripts
         self.clock = FakeClock()
+        self.caller: FakeClock | None = None
         self.opened: list[RedisFrontier] = []
         if url.startswith("redis+cluster://"):
             host, port = read_address(url).nodes[0]
@@ -43,6 +44,7 @@ class RedisHarness:
             shards=self.shards,
             lease_ms=LEASE,
             random=Random(len(self.opened)),
+            clock=self.caller,
             scripts=self.scripts,
             monotonic=self.clock.monotonic,
         )

@@ -15,6 +15,7 @@ from fyke.frontiers.redis.mending import Mended
 from fyke.frontiers.redis.scripts import Script
 from fyke.lab.servers.redis import FLAVOURS, Flavour
 from fyke.model import Delivery, LanePolicy, Retry, Task
+from fyke.testing.clock import FakeClock
 from fyke.testing.frontier_harness import LEASE, item, open_free, refs, take, take_one
 from tests.contract.redis_handles import RedisHarness
 
@@ -393,3 +394,33 @@ async def test_every_open_task_finishes_whatever_was_damaged(
 
 def left_over(server: Any) -> set[str]:
     return {key.partition("}:")[2] for key in server.keys("{fyke:test:0}:*")}
+
+
+@pytest.mark.parametrize("apart", [-5_400_000, 5_400_000])
+async def test_times_are_the_callers_where_the_servers_clock_is_another(
+    frontier: RedisFrontier, harness: RedisHarness, apart: int
+) -> None:
+    harness.caller = FakeClock(harness.now() + apart)
+    caller = await harness.open()
+    now = harness.now() + apart
+    await open_free(frontier, "held", "free")
+    await caller.offer([item(1, "held"), item(2), item(3)])
+    await caller.hold("held", now + 20_000, "Retry-After")
+    assert await caller.held("held") == 20_000
+    held, other = await take(caller)
+    assert (held.deadline, held.start_at) == (now + LEASE, now)
+    await caller.retry([Retry(other, 60_000, "later", counted=False)])
+    view = await caller.view(other.task.key)
+    assert view is not None
+    assert view.at == now + 60_000
+    assert await frontier.known(["i1"]) == [1]
+    view = await caller.view("i1")
+    assert view is not None
+    assert view.lane_hold_until == now + 20_000
+    stats = await caller.stats()
+    assert (stats.oldest_ready_at, stats.last_lease_at) == (now, now)
+    assert [lane.hold_until for lane in stats.lanes if lane.lane == "held"] == [now + 20_000]
+    await harness.pass_time(19_999)
+    assert await take(caller) == []
+    await harness.pass_time(1)
+    assert refs(await take(caller)) == [1]

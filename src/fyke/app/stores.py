@@ -168,6 +168,7 @@ async def _frontier(settings: Settings, database: Any, clock: Clock, stack: Asyn
             shards=settings.redis.shards,
             lease_ms=settings.lease,
             random=Random(),
+            clock=clock,
         )
     else:
         from fyke.frontiers.sql import SqlFrontier

@@ -52,17 +52,20 @@ from fyke.model import (
     TaskView,
 )
 from fyke.policy.politeness import strictest
+from fyke.ports import Clock
 
 log = logging.getLogger("fyke.frontier")
 T = TypeVar("T")
 
 LANES_A_CALL = 500
+SKEW_MS = 500
 
 
 class RedisFrontier:
     """Implements `ports.Frontier` on Redis 6.2 or later, or Valkey. Time is the server's.
 
-    `open` connects and checks; then `rebuild` says whose frontier it is.
+    `open` connects and checks; then `rebuild` says whose frontier it is. Times that go in and out are the
+    caller's, where `clock` tells them: the two servers' clocks may be apart.
     """
 
     def __init__(
@@ -73,11 +76,12 @@ class RedisFrontier:
         shards: int,
         lease_ms: int,
         random: Random,
+        clock: Clock | None = None,
         scripts: Mapping[str, Script] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection, self._random, self._lease_ms, self._monotonic = connection, random, lease_ms, monotonic
-        self._still_until = monotonic()
+        self._still_until, self._clock = monotonic(), clock
         scripts = scripts or load_scripts()
         self._shards = Shards(
             Shard(connection, scripts, f"{{fyke:{namespace}:{number}}}:", monotonic, self._pause)
@@ -90,7 +94,9 @@ class RedisFrontier:
         self._runs: set[str] = set()
 
     @classmethod
-    async def open(cls, url: str, *, namespace: str, shards: int, lease_ms: int, random: Random) -> Self:
+    async def open(
+        cls, url: str, *, namespace: str, shards: int, lease_ms: int, random: Random, clock: Clock | None = None
+    ) -> Self:
         """Connect, and refuse a server that would lose or evict tasks.
 
         Raises:
@@ -100,7 +106,9 @@ class RedisFrontier:
         check_names(namespace, shards)
         connection = Connection(read_address(url))
         try:
-            frontier = cls(connection, namespace=namespace, shards=shards, lease_ms=lease_ms, random=random)
+            frontier = cls(
+                connection, namespace=namespace, shards=shards, lease_ms=lease_ms, random=random, clock=clock
+            )
             await check_start(connection, [shard.meta for shard in frontier._shards])
             await frontier.bind()
         except BaseException:
@@ -133,7 +141,8 @@ class RedisFrontier:
 
     async def hold(self, lane: str, until: int, reason: str) -> None:
         check_lanes([lane])
-        await self._shards.of(lane).call("hold", [lane, until, reason])
+        left = until - self._clock.now() if until and self._clock else False
+        await self._shards.of(lane).call("hold", [lane, until, left, reason])
 
     async def held(self, lane: str) -> int:
         wait: int = await self._shards.of(lane).call("held", [lane])
@@ -170,8 +179,10 @@ class RedisFrontier:
         self._turn = (self._turn + 1) % len(self._shards)
         for shard in self._shards.from_turn(self._turn):
             room = min(max(0, limit - len(deliveries)), BATCH_LIMIT)
+            if deliveries and not room:
+                break
             now, (wait, rows) = await shard.timed("lease", partial(self._lease_row, pool, room, worker, duration_ms))
-            deliveries += [delivery_of(row, pool, worker, now + duration_ms) for row in rows]
+            deliveries += [delivery_of(row, pool, worker, now + duration_ms, self._ahead(now)) for row in rows]
             waits.append(wait)
         deliveries.sort(key=lambda one: one.task.priority)
         return Leased(deliveries, min(waits))
@@ -255,13 +266,13 @@ class RedisFrontier:
 
     async def view(self, key: str) -> TaskView | None:
         for shard in self._shards:
-            row = await shard.call("view", [key])
+            now, row = await shard.timed("view", [key])
             if row:
-                return view_of(key, row)
+                return view_of(key, row, self._ahead(now))
         return None
 
     async def stats(self) -> FrontierStats:
-        return await self._statistics.read()
+        return await self._statistics.read(self._ahead)
 
     async def rebuild(self, ledger_id: str, epoch: int) -> bool:
         mark = f"{self._random.getrandbits(64):016x}"
@@ -298,6 +309,11 @@ class RedisFrontier:
     def _reap_row(self, limit: int) -> list[object]:
         return [limit, self._still]
 
+    def _ahead(self, now: int) -> int:
+        """How far the server's clock, which says `now`, is ahead of the caller's; what NTP leaves counts as nothing."""
+        ahead = now - self._clock.now() if self._clock else 0
+        return ahead if abs(ahead) >= SKEW_MS else 0
+
     @property
     def _still(self) -> bool:
-        return self._monotonic() < self._still_until
+        return self._monotonic() < self._still_until or any(shard.was_away for shard in self._shards)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fyke.frontiers.redis.rows import POOLS
@@ -53,8 +53,9 @@ class Statistics:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
 
-    async def read(self) -> FrontierStats:
-        parts = [_Part(shard) for shard in self._shards]
+    async def read(self, ahead: Callable[[int], int]) -> FrontierStats:
+        """`ahead`: how far a server whose clock says so is before the caller."""
+        parts = [_Part(shard, ahead) for shard in self._shards]
         for part in parts:
             await part.read()
         totals = [sum(numbers) for numbers in zip(*(part.totals for part in parts), strict=True)]
@@ -81,8 +82,8 @@ class Statistics:
 class _Part:
     """The statistics of one shard."""
 
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+    def __init__(self, shard: Shard, ahead: Callable[[int], int]) -> None:
+        self._shard, self._ahead = shard, ahead
         self.totals: tuple[int, ...] = ()
         self.soon: list[int] = []
         self.last = self.oldest = 0
@@ -91,7 +92,7 @@ class _Part:
 
     async def read(self) -> None:
         answer = await self._shard.call("stats", ["totals", 0, 0])
-        ready, delayed, leased, self.last, acked, buried, self.soon, aside = answer
+        ready, delayed, leased, last, acked, buried, soon, aside = answer
         self.totals = (ready, delayed, leased, acked, buried, aside)
         by_lane = {
             "ready": await self._ready(),
@@ -99,13 +100,17 @@ class _Part:
             "leased": await self._told("leased"),
         }
         now, held = await self._held()
+        ahead = self._ahead(now)
         names = {lane for counts in by_lane.values() for lane in counts} | held.keys()
         best = sorted(names, key=lambda lane: (-sum(counts[lane] for counts in by_lane.values()), lane))[:MOST_LANES]
         times = await self._shard.call("stats", ["lanes", best, 0]) if best else []
         for lane, (next_at, hold) in zip(best, times, strict=True):
             ready, delayed, leased = (by_lane[state][lane] for state in ("ready", "delayed", "leased"))
             if ready + delayed + leased or hold > now:
-                self.lanes.append(LaneStats(lane, ready, delayed, leased, next_at, hold))
+                told = [at and at - ahead for at in (next_at, hold)]
+                self.lanes.append(LaneStats(lane, ready, delayed, leased, *told))
+        self.soon = [at - ahead for at in soon]
+        self.last, self.oldest = last and last - ahead, self.oldest and self.oldest - ahead
 
     async def _ready(self) -> Counter[str]:
         lanes: dict[tuple[str, str], int] = {}

@@ -50,10 +50,11 @@ def best_first(tasks: Sequence[Task]) -> dict[str, Task]:
     return wanted
 
 
-def delivery_of(row: list[Any], pool: str, worker: str, deadline: int) -> Delivery:
+def delivery_of(row: list[Any], pool: str, worker: str, deadline: int, ahead: int) -> Delivery:
+    """`ahead`: of the server's clock, before the caller's."""
     key, token, generation, source, priority, lane, starts, start_at = row
     task = Task(TaskKind(key[0]), int(key[1:]), generation, lane, pool, priority, source, starts)
-    return Delivery(task, token_of(token), worker, deadline, starts, start_at)
+    return Delivery(task, token_of(token), worker, deadline - ahead, starts, start_at - ahead)
 
 
 def read_reaped(row: list[Any]) -> Reaped:
@@ -62,10 +63,11 @@ def read_reaped(row: list[Any]) -> Reaped:
     return Reaped(task, worker, starts, begun)
 
 
-def view_of(key: str, row: list[Any]) -> TaskView:
+def view_of(key: str, row: list[Any], ahead: int) -> TaskView:
     generation, lane, pool, priority, source, starts, state, at, worker, reason, next_at, hold = row
     task = Task(TaskKind(key[0]), int(key[1:]), generation, lane, pool, priority, source, starts)
-    return TaskView(task, TaskState(state), starts, None if at is False else at, worker, reason, next_at, hold)
+    times = [told and told - ahead for told in (next_at, hold)]
+    return TaskView(task, TaskState(state), starts, None if at is False else at - ahead, worker, reason, *times)
 
 
 def check_batch(batch: Sequence[object]) -> None:

@@ -21,6 +21,7 @@ CLASSES: Final = tuple(f"due:{pool}:{number}" for pool in ("text", "render") for
 AFTER_A_STEP_BACK: Final = ("delay", "ends", "pe", "nxt", "st", "hold", *CLASSES, "done")
 AFTER_A_STEP_FORWARD: Final = ("st", "done")
 TRIES: Final = 4
+AWAY_S: Final = 1.0
 
 # Made anew where they depend on what a step of the clock changes.
 Arguments = Sequence[object] | Callable[[], Sequence[object]]
@@ -48,6 +49,7 @@ class Shard:
         self._base: tuple[int, float] | None = None  # server time in ms, and ours, at the last reply
         self._tick, self._mark = 0, ""
         self._damage = ""
+        self._failed_at: float | None = None
         self._settling, self._settled = asyncio.Lock(), 0
 
     async def call(self, name: str, arguments: Arguments) -> Any:
@@ -62,11 +64,12 @@ class Shard:
         """The server's time of the call, and its result."""
         for _ in range(TRIES):
             data = pack(arguments() if callable(arguments) else arguments)
+            asked_at = self._monotonic()
             expected, known, settled = self.expected(), self._tick, self._settled
             try:
                 return await self._send(name, self.epoch, expected, data, known)
             except Away:
-                self._disturbed()
+                self._failed_at = min(asked_at, asked_at if self._failed_at is None else self._failed_at)
                 raise
             except Answered as refusal:
                 word, _, rest = str(refusal).partition(" ")
@@ -80,6 +83,11 @@ class Shard:
         if self._base is None:
             return 0
         return self._base[0] + round((self._monotonic() - self._base[1]) * 1000)
+
+    @property
+    def was_away(self) -> bool:
+        """Whether calls have failed for longer than a connection takes to be made again."""
+        return self._failed_at is not None and self._monotonic() - self._failed_at > AWAY_S
 
     def damage(self) -> str:
         """What was found lost since this was asked last; "" where nothing."""
@@ -111,6 +119,9 @@ class Shard:
     async def _send(self, name: str, epoch: str, expected: int, data: bytes, known: int) -> tuple[int, Any]:
         raw = await self._connection.run(self._scripts[name], self.meta, epoch, expected, data)
         now, tick, mark, result = _unpack(raw)
+        if self.was_away:
+            self._disturbed()
+        self._failed_at = None
         if self._mark and mark != self._mark:
             self._damage, self._tick = "the frontier was lost and made again", 0
         elif tick < known or (tick == known and name not in READING and name not in ("offer", "rebuild")):

@@ -1,5 +1,6 @@
--- args: lane, until (0 lifts), reason
-local lane, till, reason = unpack(args, 1, 3)
+-- args: lane, until (0 lifts), ms that are left (false: until by this clock), reason
+local lane, till, left, reason = unpack(args, 1, 4)
+if left and till > 0 then till = now + left end
 if till == 0 then
   call('HDEL', P .. 'hold', lane)
   show(lane)
