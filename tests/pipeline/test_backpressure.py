@@ -7,7 +7,10 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from fyke.model import LanePolicy, RunState
+from fyke.pipeline import lister
 from fyke.pipeline.backlog import MARK, Backlog
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.scheduler import open_by_hand
@@ -46,8 +49,16 @@ def worker_of(process: Office, number: int) -> Worker:
     )
 
 
-def test_a_long_list_is_read_no_faster_than_its_pages_are_collected(tmp_path: Path) -> None:
-    """Two workers; details go every ten seconds, list pages might go four times as fast."""
+@pytest.mark.parametrize("keeps", ["with each page", "now and then"])
+def test_a_long_list_is_read_no_faster_than_its_pages_are_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: str
+) -> None:
+    """Two workers; details go every ten seconds, list pages might go four times as fast. A walk keeps its state with
+    each page while it is short, and now and then when it is long: a pause is such a moment.
+    """
+    if keeps == "now and then":
+        monkeypatch.setattr(lister, "SMALL_TRAIL", 0)
+        monkeypatch.setattr(lister, "KEEP_EVERY_S", 1e9)
 
     async def scene() -> None:
         clock = VirtualClock()

@@ -202,6 +202,32 @@ async def test_a_leader_that_was_paused_finds_out_before_it_acts() -> None:
     assert two.token is not None
 
 
+def test_a_leader_that_wakes_in_the_middle_of_its_round_opens_no_run(tmp_path: Path) -> None:
+    """Its own clock has not told it yet; the look right before a slot is taken does."""
+
+    async def scene() -> None:
+        clock, source, lock = VirtualClock(), EachMinute(), PlayedLock()
+        async with office(
+            tmp_path / "ledger.db", clock, PlayedNetwork(clock, lambda _: list_page()), source
+        ) as process:
+            await process.apply(source)
+            lead = make_lead(lock, clock, "one")
+            await clock.sleep(PERIOD_S)
+            await lead.look()
+            lock.held = ("two", 9)
+            assert await lead.mine()
+            scheduler = Scheduler(process.ledger, process.frontier, process.parts.shelf, Stages(), lead)
+            await scheduler.run_once()
+            assert await process.ledger.runs() == []
+            lock.held = None
+            await scheduler.run_once()
+            await lead.look()
+            await scheduler.run_once()
+            assert len(await process.ledger.runs()) == 1
+
+    run_virtual(scene())
+
+
 async def test_a_lead_that_is_given_up_is_free_at_once() -> None:
     lock, clock = PlayedLock(), FakeClock()
     one, two = make_lead(lock, clock, "one"), make_lead(lock, clock, "two")
