@@ -8,8 +8,9 @@ import pytest
 
 from fyke.lab.load.figures import Limits, Request, Round, Sample
 from fyke.lab.load.plot import Line, Panel, drawing, nice_top
-from fyke.lab.load.record import Record, curves, keep, machine, summary
+from fyke.lab.load.record import Record, curves, keep, summary
 from fyke.lab.load.rounds import LoadPlan
+from fyke.lab.machine import machine
 
 SVG = "{http://www.w3.org/2000/svg}"
 

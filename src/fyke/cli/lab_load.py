@@ -15,10 +15,11 @@ from fyke.cli.output import print_json, say, table
 from fyke.cli.verb import verb
 from fyke.errors import UsageError
 from fyke.lab.load.figures import Round
-from fyke.lab.load.record import Record, keep, machine
+from fyke.lab.load.record import Record, keep
 from fyke.lab.load.record import table as figures
 from fyke.lab.load.rounds import LoadPlan, play
 from fyke.lab.load.stage import BACKENDS
+from fyke.lab.machine import machine
 
 MOST_WORKERS: Final = 64
 SMALL_WORKERS: Final = 3

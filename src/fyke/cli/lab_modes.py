@@ -10,6 +10,7 @@ import typer
 from fyke.cli.flags import Json
 from fyke.cli.output import print_json, say, table
 from fyke.cli.verb import verb
+from fyke.lab.machine import machine, told
 from fyke.lab.modes.measure import Plan, compare
 from fyke.lab.modes.report import HEAD, cells, markdown
 
@@ -40,10 +41,11 @@ def modes(
     throw-away servers on this machine.
     """
     plan = Plan(items=items, workers=workers, kills=kills, latency_ms=latency_ms, seed=seed, modes=tuple(mode or ()))
+    here = machine()
     outcomes = asyncio.run(compare(plan, lambda line: typer.echo(line, err=True)))
     if as_json:
-        print_json({"plan": plan, "outcomes": outcomes})
+        print_json({"machine": here, "plan": plan, "outcomes": outcomes})
     elif as_markdown:
-        say(markdown(outcomes))
+        say(f"{told(here)} {items} items, {workers} workers, {latency_ms:g} ms a page.\n\n{markdown(outcomes)}")
     else:
         table(HEAD, [cells(one) for one in outcomes])

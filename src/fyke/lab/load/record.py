@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -13,22 +11,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from fyke import __version__
 from fyke.lab.load.figures import Round, cpu_shares, in_flight, limiting, linearity, percentile, window
 from fyke.lab.load.plot import Line, Panel, drawing
 from fyke.lab.load.rounds import LoadPlan
+from fyke.lab.machine import Machine, told
 
 BARS_SHOWN: Final = 400
-
-
-class Machine(Struct, frozen=True):
-    date: str
-    processor: str
-    cores: int
-    system: str
-    python: str
-    fyke: str
-    load_before: float
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -38,22 +26,6 @@ class Record(Struct, frozen=True, kw_only=True):
     plan: LoadPlan
     backend: str
     rounds: list[Round]
-
-
-def machine() -> Machine:
-    """What it is measured on, and how busy that was before."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return Machine(
-        date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        processor=models[0] if models else platform.processor(),
-        cores=os.cpu_count() or 1,
-        system=platform.platform(),
-        python=platform.python_version(),
-        fyke=__version__,
-        load_before=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,
-    )
 
 
 def linear(rounds: Sequence[Round]) -> dict[int, float]:
@@ -93,8 +65,7 @@ def summary(record: Record) -> str:
     lines = [
         f"# Load test of {here.date}",
         "",
-        f"Fyke {here.fyke} on {here.processor}, {here.cores} cores, {here.system}, Python {here.python}; load before: "
-        f"{here.load_before:g}. {what}; {plan.slots} slots a worker process; back end: {record.backend}.",
+        f"{told(here)} {what}; {plan.slots} slots a worker process; back end: {record.backend}.",
         "",
         f"| {' | '.join(name.lower() for name in head)} |",
         f"|{'---|' * len(head)}",
