@@ -30,6 +30,7 @@ from fyke.frontiers.redis.rows import (
     check_tasks,
     delivery_of,
     member,
+    offer_row,
     read_reaped,
     reference,
     retry_row,
@@ -157,16 +158,7 @@ class RedisFrontier:
             wanted, moved = await self._shards.not_elsewhere(wanted)
         parts: dict[Shard, list[list[object]]] = {}
         for key, task in wanted.items():
-            row = [
-                key,
-                task.generation,
-                task.lane,
-                task.pool,
-                min(max(task.priority, 0), 2),
-                task.source_hash,
-                task.starts,
-            ]
-            parts.setdefault(self._shards.of(task.lane), []).append(row)
+            parts.setdefault(self._shards.of(task.lane), []).append(offer_row(key, task))
         answers = await asyncio.gather(*(shard.call("offer", rows) for shard, rows in parts.items()))
         return sum(int(new) for new, _ in answers) - moved
 
@@ -181,7 +173,7 @@ class RedisFrontier:
             room = min(max(0, limit - len(deliveries)), BATCH_LIMIT)
             if deliveries and not room:
                 break
-            now, (wait, rows) = await shard.timed("lease", partial(self._lease_row, pool, room, worker, duration_ms))
+            now, (wait, rows) = await shard.timed("lease", partial(self._and_still, pool, room, worker, duration_ms))
             deliveries += [delivery_of(row, pool, worker, now + duration_ms, self._ahead(now)) for row in rows]
             waits.append(wait)
         deliveries.sort(key=lambda one: one.task.priority)
@@ -198,13 +190,13 @@ class RedisFrontier:
         key, token = reference(delivery)
         draw = self._random.random()
         if home is there:
-            wait = await home.call("permit", lambda: [key, token, lane, limit_ms, draw, self._still])
+            wait = await home.call("permit", partial(self._and_still, key, token, lane, limit_ms, draw))
         else:
             # Written down at home first, so that the end of the lease ends the place there.
             wait = await home.call("abroad", [key, token, lane])
             if wait is not False:
                 place = [member(delivery), lane, limit_ms, draw, *wait]
-                wait = await there.call("visit", lambda: [*place, self._still])
+                wait = await there.call("visit", partial(self._and_still, *place))
         if wait is False:
             raise LeaseLost(f"task {key} is not {delivery.worker}'s any more")
         return int(wait)
@@ -237,7 +229,7 @@ class RedisFrontier:
         for shard in self._shards:
             room = min(limit, BATCH_LIMIT) - len(reaped)
             if room > 0:
-                rows = await shard.call("reap", partial(self._reap_row, room))
+                rows = await shard.call("reap", partial(self._and_still, room))
                 reaped += [read_reaped(row) for row in rows]
         return reaped
 
@@ -303,11 +295,9 @@ class RedisFrontier:
     def _pause(self) -> None:
         self._still_until = self._monotonic() + self._lease_ms / 1000
 
-    def _lease_row(self, pool: str, limit: int, worker: str, duration_ms: int) -> list[object]:
-        return [pool, limit, worker, duration_ms, self._still]
-
-    def _reap_row(self, limit: int) -> list[object]:
-        return [limit, self._still]
+    def _and_still(self, *values: object) -> list[object]:
+        """Arguments that end with whether nothing may be taken for expired."""
+        return [*values, self._still]
 
     def _ahead(self, now: int) -> int:
         """How far the server's clock, which says `now`, is ahead of the caller's; what NTP leaves counts as nothing."""

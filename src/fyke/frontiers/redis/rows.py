@@ -50,6 +50,11 @@ def best_first(tasks: Sequence[Task]) -> dict[str, Task]:
     return wanted
 
 
+def offer_row(key: str, task: Task) -> list[object]:
+    priority = min(max(task.priority, 0), 2)
+    return [key, task.generation, task.lane, task.pool, priority, task.source_hash, task.starts]
+
+
 def delivery_of(row: list[Any], pool: str, worker: str, deadline: int, ahead: int) -> Delivery:
     """`ahead`: of the server's clock, before the caller's."""
     key, token, generation, source, priority, lane, starts, start_at = row
