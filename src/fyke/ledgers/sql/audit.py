@@ -7,18 +7,16 @@ entries. Read in pages inside one snapshot, in order of id or key; memory is a b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
-
-from fyke.db.connection import Connection
+from fyke.db.connection import Connection, listed
 from fyke.db.migrate import refuse_closed
-from fyke.db.numbers import FLOAT_DIGITS
-from fyke.db.typed import TypedTable, bind, decode_table, quoted
+from fyke.db.typed import TypedTable, decode_table, quoted
 from fyke.ledgers.sql.access import Statements
+from fyke.ledgers.sql.comparing import is_head, wrong_with
 from fyke.ledgers.sql.findings import GONE, ITEM, LETTER, ROW, ROW_EQUAL, SIGHTED, Findings, Flags, Kind
-from fyke.model import AuditReport, AuditSource, ColumnType
+from fyke.model import AuditReport, AuditSource
 
 # A page is written before its items are offered: what is younger than this is on its way.
 GRACE_MS = 3_000
@@ -57,31 +55,32 @@ SELECT w.source_id, w.pass_id, w.seq, w.counted, w.kept FROM (
 ) w WHERE w.counted <> w.kept ORDER BY w.pass_id, w.seq
 """
 LISTINGS = "SELECT l.id, l.source_id, s.scope FROM source s JOIN listing l ON l.source_id = s.id ORDER BY l.id"
-SIGHTINGS = """
-SELECT g.key, g.item_id, i.id FROM sighting g LEFT JOIN item i ON i.scope = ? AND i.key = g.key
-WHERE g.listing_id = ? AND g.key {after} ? ORDER BY g.key LIMIT ?
+# Pages of one table, in order of their first column; what belongs to their rows is asked for by list. A join would be
+# quicker in SQLite, and on a server begin at the table's first row for each page, where the planner likes it so.
+SIGHTINGS = "SELECT key, item_id FROM sighting WHERE listing_id = ? AND key {after} ? ORDER BY key LIMIT ?"
+ITEMS_OF_KEYS = "SELECT key, id FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
+HEADS = """
+SELECT i.id, i.source_id, i.scope, i.key, i.head_n, v.content
+FROM item i LEFT JOIN version v ON v.item_id = i.id AND v.n = i.head_n
+WHERE i.id IN (SELECT value FROM json_each(?))
 """
-# These and those below are read in pages, by their first column.
-LETTERS = "SELECT item_id FROM dead WHERE closed_at IS NULL AND item_id > ? ORDER BY item_id LIMIT ?"
-LETTERS_ALONE = """
-SELECT d.item_id, d.source_id, d.scope, d.key FROM dead d LEFT JOIN item i ON i.id = d.item_id
-WHERE d.closed_at IS NULL AND i.id IS NULL AND d.item_id > ? ORDER BY d.item_id LIMIT ?
-"""
-VERSIONS_ALONE = """
-SELECT DISTINCT v.item_id FROM version v LEFT JOIN item i ON i.id = v.item_id
-WHERE i.id IS NULL AND v.item_id > ? ORDER BY v.item_id LIMIT ?
+LETTERS = """
+SELECT item_id, source_id, scope, key FROM dead WHERE closed_at IS NULL AND item_id > ? ORDER BY item_id LIMIT ?
 """
 ITEMS = """
-SELECT i.id, i.source_id, i.scope, i.key, i.state, i.pending, i.lane, i.head_n,
-  (SELECT count(*) FROM version v WHERE v.item_id = i.id),
-  EXISTS (SELECT 1 FROM version v WHERE v.item_id = i.id AND v.n = i.head_n)
-FROM item i WHERE i.id > ? ORDER BY i.id LIMIT ?
+SELECT id, source_id, scope, key, state, pending, lane, head_n FROM item WHERE id > ? ORDER BY id LIMIT ?
 """
-COLLECTED = """
-SELECT i.id, i.source_id, i.scope, i.key FROM item i
-WHERE i.pending = 1 AND i.state = 'stored' AND EXISTS (
-  SELECT 1 FROM visit v WHERE v.item_id = i.id AND v.generation = i.generation AND v.final IS NOT NULL)
-  AND i.id > ? ORDER BY i.id LIMIT ?
+VERSIONS_OF_ITEMS = "SELECT item_id, n FROM version WHERE item_id IN (SELECT value FROM json_each(?))"
+VERSIONS_ALONE = """
+SELECT DISTINCT v.item_id FROM version v LEFT JOIN item i ON i.id = v.item_id AND i.id > ?1
+WHERE i.id IS NULL AND v.item_id > ?1 ORDER BY v.item_id LIMIT ?2
+"""
+REVISITS = """
+SELECT id, source_id, scope, key, generation FROM item
+WHERE pending = 1 AND state = 'stored' AND id > ? ORDER BY id LIMIT ?
+"""
+ENDED = """
+SELECT item_id, generation FROM visit WHERE item_id IN (SELECT value FROM json_each(?)) AND final IS NOT NULL
 """
 DUE = """
 SELECT i.id, i.source_id, i.scope, i.key FROM item i JOIN source s ON s.id = i.source_id
@@ -94,9 +93,6 @@ TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored",
 TALLY = f"SELECT source_id, {', '.join(TALLY_NAMES)} FROM tally ORDER BY source_id"
 
 Progress: TypeAlias = Callable[[int, int], None]
-
-_decode = msgspec.json.Decoder().decode
-_TEXTS = (ColumnType.TEXT, ColumnType.DATETIME)
 
 
 class AuditStatements(Statements):
@@ -134,8 +130,9 @@ class Audit:
     def run(self) -> AuditReport:
         self._pages()
         self._sightings()
-        for (item,) in self._paged(LETTERS):
-            self._flags.set(item, LETTER)
+        for page in self._pages_of(LETTERS):
+            for item, *_ in page:
+                self._flags.set(item, LETTER)
         self._letters.update(dict(self._connection.execute(DEAD).fetchall()))
         for name, columns in self._connection.execute("SELECT name, columns FROM typed_table ORDER BY name").fetchall():
             self._rows(decode_table(name, columns))
@@ -167,55 +164,52 @@ class Audit:
     def _sightings(self) -> None:
         for listing, source, scope in self._connection.execute(LISTINGS).fetchall():
             after, operator = "", ">="
-            while rows := self._read(SIGHTINGS.format(after=operator), scope, listing, after):
+            while rows := self._read(SIGHTINGS.format(after=operator), listing, after):
                 self._sighted(source, scope, rows)
                 after, operator = rows[-1][0], ">"
                 if len(rows) < CHUNK:
                     break
 
     def _sighted(self, source: int, scope: str, rows: list[Any]) -> None:
-        flags, listed = self._flags, self._counts["sighted"]
-        for key, named, item in rows:
+        flags, listed_ = self._flags, self._counts["sighted"]
+        items = dict(self._connection.execute(ITEMS_OF_KEYS, (scope, listed(key for key, _ in rows))).fetchall())
+        for key, named in rows:
+            item = items.get(key)
             if item is not None:
                 flags.set(item, SIGHTED)
                 if item != named:
                     self._found.item(Kind.SIGHTING_DIFFERS, source, item, scope, key)
             elif not flags.set(named, GONE) & GONE:
-                listed[source] += 1
+                listed_[source] += 1
                 self._found.item(Kind.ITEM_MISSING, source, named, scope, key)
         self._tell(len(rows))
 
     def _rows(self, table: TypedTable) -> None:
         """Compare each row with its item's head version, cell by cell as the commit binds them."""
-        own = ("_scope", "_key", "_version")
-        names = [*own, *(name for name, _ in table.columns)]
+        names = ["_item_id", "_scope", "_key", "_version", *(name for name, _ in table.columns)]
         statement = (
-            f"SELECT t._item_id, i.source_id, i.scope, i.key, i.head_n, v.content,"
-            f" {', '.join(f't.{quoted(n)}' for n in names)}"
-            f" FROM {quoted(table.name)} t LEFT JOIN item i ON i.id = t._item_id"
-            " LEFT JOIN version v ON v.item_id = i.id AND v.n = i.head_n"
-            " WHERE t._item_id > ? ORDER BY t._item_id LIMIT ?"
+            f"SELECT {', '.join(map(quoted, names))} FROM {quoted(table.name)}"
+            " WHERE _item_id > ? ORDER BY _item_id LIMIT ?"
         )
-        for item, source, scope, key, head, content, row_scope, row_key, version, *cells in self._paged(
-            statement, tell=True
-        ):
-            if source is None:
-                self._row_alone(table, item, row_scope, row_key)
-                continue
-            same = content is not None and (row_scope, row_key, version) == (scope, key, head)
-            self._flags.set(item, ROW | (ROW_EQUAL if same and _equal(table, content, cells) else 0))
+        for page in self._pages_of(statement):
+            ids = listed(row[0] for row in page)
+            heads = {item: head for item, *head in self._connection.execute(HEADS, (ids,))}
+            for item, *row in page:
+                if item in heads:
+                    self._flags.set(item, ROW | (ROW_EQUAL if is_head(table, row, heads[item]) else 0))
+                else:
+                    self._row_alone(table, item, *row[:2])
+            self._tell(len(page))
 
     def _read(self, statement: str, *values: Any) -> list[Any]:
         return self._connection.execute(statement, (*values, CHUNK)).fetchall()
 
-    def _paged(self, statement: str, *values: Any, tell: bool = False) -> Iterator[Any]:
+    def _pages_of(self, statement: str, *values: Any) -> Iterator[list[Any]]:
         """All rows, page by page: the first column is what they are in order of."""
         after = LOWEST
         while rows := self._read(statement, *values, after):
-            yield from rows
+            yield rows
             after = rows[-1][0]
-            if tell:
-                self._tell(len(rows))
             if len(rows) < CHUNK:
                 return
 
@@ -244,34 +238,56 @@ class Audit:
         self._found.item(Kind.ROW_WITHOUT_ITEM, sources[0] if len(sources) == 1 else 0, item, scope, key, cannot=cannot)
 
     def _items(self) -> None:
-        flags, found, counts = self._flags, self._found, self._counts
-        listed, sighted, versions = counts["listed"], counts["sighted"], counts["versions"]
-        for item, source, scope, key, state, pending, lane, head, number, has_head in self._paged(ITEMS, tell=True):
-            flag = flags.set(item, ITEM)
-            listed[source] += 1
-            versions[source] += number
-            counts[state][source] += 1
-            if flag & SIGHTED:
-                sighted[source] += 1
-            else:
-                found.item(Kind.SIGHTING_MISSING, source, item, scope, key)
-            if state == "stored" and flag & ROW_EQUAL:
-                self._stored[source] += 1
-                if number == head and not flag & LETTER:
-                    continue
-            for kind in _wrong(state, bool(pending), lane, head, number, has_head, flag):
-                found.item(kind, source, item, scope, key)
-        for item, source, scope, key in self._paged(COLLECTED):
-            found.item(Kind.COLLECTED_PENDING, source, item, scope, key)
+        for page in self._pages_of(ITEMS):
+            versions: dict[int, list[int]] = {}
+            for item, n in self._connection.execute(VERSIONS_OF_ITEMS, (listed(row[0] for row in page),)):
+                versions.setdefault(item, []).append(n)
+            for item, *row in page:
+                self._item(item, *row, versions.get(item, ()))
+            self._tell(len(page))
+        for page in self._pages_of(REVISITS):
+            ended = set(self._connection.execute(ENDED, (listed(row[0] for row in page),)).fetchall())
+            for item, source, scope, key, generation in page:
+                if (item, generation) in ended:
+                    self._found.item(Kind.COLLECTED_PENDING, source, item, scope, key)
+
+    def _item(
+        self,
+        item: int,
+        source: int,
+        scope: str,
+        key: str,
+        state: str,
+        pending: int,
+        lane: str,
+        head: int,
+        versions: Sequence[int],
+    ) -> None:
+        found, counts, flag = self._found, self._counts, self._flags.set(item, ITEM)
+        counts["listed"][source] += 1
+        counts["versions"][source] += len(versions)
+        counts[state][source] += 1
+        if flag & SIGHTED:
+            counts["sighted"][source] += 1
+        else:
+            found.item(Kind.SIGHTING_MISSING, source, item, scope, key)
+        if state == "stored" and flag & ROW_EQUAL:
+            self._stored[source] += 1
+            if len(versions) == head and not flag & LETTER:
+                return
+        for kind in wrong_with(state, bool(pending), lane, head, versions, flag):
+            found.item(kind, source, item, scope, key)
 
     def _leftovers(self) -> None:
         """What belongs to an item that is not there; an item that a sighting names is told by that alone."""
-        for item, source, scope, key in self._paged(LETTERS_ALONE):
-            if not self._flags.get(item) & GONE:
-                self._found.item(Kind.LETTER_ORPHAN, source, item, scope, key)
-        for (item,) in self._paged(VERSIONS_ALONE):
-            if not self._flags.get(item) & (GONE | ROW):
-                self._found.item(Kind.VERSION_WITHOUT_ITEM, 0, item, "", f"item {item}")
+        for page in self._pages_of(LETTERS):
+            for item, source, scope, key in page:
+                if not self._flags.get(item) & (GONE | ITEM):
+                    self._found.item(Kind.LETTER_ORPHAN, source, item, scope, key)
+        for page in self._pages_of(VERSIONS_ALONE):
+            for (item,) in page:
+                if not self._flags.get(item) & (GONE | ROW):
+                    self._found.item(Kind.VERSION_WITHOUT_ITEM, 0, item, "", f"item {item}")
 
     def _tally(self) -> None:
         for source, *kept in self._connection.execute(TALLY):
@@ -285,10 +301,11 @@ class Audit:
                 self._found.place(Kind.TALLY_DIFFERS, source, "", detail="; ".join(wrong))
 
     def _due(self, tasks: set[str]) -> None:
-        for item, source, scope, key in self._paged(DUE, self._now - GRACE_MS, self._now):
-            if f"i{item}" not in tasks:
-                self._unqueued[source] += 1
-                self._found.item(Kind.UNQUEUED, source, item, scope, key)
+        for page in self._pages_of(DUE, self._now - GRACE_MS, self._now):
+            for item, source, scope, key in page:
+                if f"i{item}" not in tasks:
+                    self._unqueued[source] += 1
+                    self._found.item(Kind.UNQUEUED, source, item, scope, key)
         for item in _items_of(tasks):
             if not self._flags.get(item) & ITEM:
                 self._found.item(Kind.TASK_UNKNOWN, 0, item, "", f"item {item}")
@@ -330,52 +347,6 @@ class Audit:
 
 def _place(pass_id: int, seq: int) -> str:
     return f"pass {pass_id}, page {seq}"
-
-
-def _equal(table: TypedTable, content: str, cells: list[Any]) -> bool:
-    """Whether the row's cells are what the commit would bind for this content."""
-    try:
-        record = _decode(content)
-        return all(
-            _same(name, kind, record.get(name), cell) for (name, kind), cell in zip(table.columns, cells, strict=True)
-        )
-    except (ValueError, AttributeError):  # the version itself is damaged
-        return False
-
-
-def _same(name: str, kind: ColumnType, value: Any, cell: Any) -> bool:
-    # Short cuts for what nearly all cells are; `bind` has the last word, and costs ten times as much.
-    if value is None or cell is None:
-        return value is cell
-    if kind in _TEXTS and type(value) is str:
-        return bool(value == cell)
-    # Of so few digits a number is never kept as text.
-    if kind is ColumnType.NUMBER and str(cell) == value and len(value) < FLOAT_DIGITS and type(cell) is not str:
-        return True
-    return bool(bind(name, kind, value) == cell)
-
-
-def _wrong(state: str, pending: bool, lane: str, head: int, number: int, has_head: bool, flag: int) -> Iterator[Kind]:
-    """What is wrong with an item, from its states and flags. Without a detail page it has no lane, and is never due."""
-    if state == "stored":
-        if not flag & ROW:
-            yield Kind.ROW_MISSING if has_head else Kind.STORED_NOTHING
-        elif not has_head:
-            yield Kind.VERSION_MISSING
-        elif not flag & ROW_EQUAL:
-            yield Kind.ROW_DIFFERS
-        if has_head and number != head:
-            yield Kind.HISTORY_MISSING
-    elif flag & ROW or number:
-        yield Kind.NOT_MARKED_STORED
-    elif state == "open" and lane and not pending:
-        yield Kind.NOT_PENDING
-    if state in ("dead", "ignored") and pending:
-        yield Kind.PENDING_CLOSED
-    if state == "dead" and not flag & LETTER:
-        yield Kind.LETTER_MISSING
-    if state != "dead" and flag & LETTER:
-        yield Kind.LETTER_ORPHAN
 
 
 def _items_of(tasks: set[str]) -> Iterator[int]:

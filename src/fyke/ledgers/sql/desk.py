@@ -109,7 +109,7 @@ class _Select(Struct, frozen=True):
     columns: list[tuple[str, ColumnType]]
 
     def chunk(self, connection: Connection, *, after: int) -> list[tuple[Any, ...]]:
-        return connection.execute(self.statement, (*self.values, after, ROWS_CHUNK)).fetchall()
+        return connection.execute(self.statement, (after, *self.values, after, ROWS_CHUNK)).fetchall()
 
     def fields(self, row: tuple[Any, ...]) -> Fields:
         return {name: shown(kind, value) for (name, kind), value in zip(self.columns, row[1:], strict=True)}
@@ -151,8 +151,9 @@ def _select(connection: Connection, source_id: str, where: Sequence[tuple[str, s
             raise UsageError(str(error)) from None
         conditions.append(f"t.{quoted(name)} {operator} ?")
     names = ", ".join(f"t.{quoted(name)}" for name, _ in columns)
+    # Without a bound of its own the items would be joined from the first one on for each chunk, on some servers.
     statement = (
-        f"SELECT t._item_id, {names} FROM {quoted(table.name)} t LEFT JOIN item i ON i.id = t._item_id"
+        f"SELECT t._item_id, {names} FROM {quoted(table.name)} t LEFT JOIN item i ON i.id = t._item_id AND i.id > ?"
         f" WHERE {' AND '.join(conditions)} AND t._item_id > ? ORDER BY t._item_id LIMIT ?"
     )
     return _Select(statement, values, columns)

@@ -34,8 +34,9 @@ SELECT d.id, d.item_id, s.name, d.scope, d.key, d.url, d.outcome, d.reason, d.at
 FROM dead d JOIN source s ON s.id = d.source_id WHERE {match}
 ORDER BY d.died_at DESC, d.id DESC LIMIT ?
 """
+# The second bound says nothing new, but to planners that would join from the first item on for each page.
 DEAD_ITEMS = """
-SELECT d.item_id, i.source_id, i.scope, i.lane FROM dead d JOIN item i ON i.id = d.item_id
+SELECT d.item_id, i.source_id, i.scope, i.lane FROM dead d JOIN item i ON i.id = d.item_id AND i.id > ?
 WHERE i.state = 'dead' AND {match} AND d.item_id > ? ORDER BY d.item_id LIMIT ?
 """
 LOCK = """
@@ -175,7 +176,7 @@ def _dead_items(connection: Connection, which: DeadFilter) -> Iterator[tuple[int
     """(item id, source id, scope, lane) of dead items, in order of id."""
     match, values = _match(which)
     after, statement = 0, DEAD_ITEMS.format(match=match)
-    while rows := connection.execute(statement, (*values, after, CHUNK)).fetchall():
+    while rows := connection.execute(statement, (after, *values, after, CHUNK)).fetchall():
         yield from rows
         after = rows[-1][0]
 
@@ -184,7 +185,7 @@ def _locked(connection: Connection, which: DeadFilter, counts: Counter[int]) -> 
     """The dead items, locked in order of id and still dead, in chunks; counts them by source."""
     match, values = _match(which)
     after, statement = 0, DEAD_ITEMS.format(match=match)
-    while rows := connection.execute(statement, (*values, after, CHUNK)).fetchall():
+    while rows := connection.execute(statement, (after, *values, after, CHUNK)).fetchall():
         after = rows[-1][0]
         found = connection.execute(LOCK, (listed(row[0] for row in rows),)).fetchall()
         counts.update(source for _, source in found)
