@@ -8,16 +8,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from run import machine
 
 from fyke.app import SystemClock
+from fyke.db.address import parse_address
+from fyke.db.connection import Connection
 from fyke.db.sqlite import SqliteDatabase
+from fyke.lab.servers import MariaServer, PostgresServer
+from fyke.lab.servers.process import family
 from fyke.ledgers.sql import SqlLedger
 from fyke.model import (
     Column,
@@ -49,6 +58,16 @@ SOURCE = ResolvedSource(
     columns=(Column("title"), Column("buyer"), Column("budget", ColumnType.NUMBER), Column("body")),
     has_detail=True,
 )
+
+
+KINDS = ("sqlite", "postgres-15", "postgres-18", "mariadb")
+VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version", "mysql": "SELECT version()"}
+
+
+class Target(Struct):
+    ledger: SqlLedger
+    database: Any
+    server_cpu: Callable[[], float]
 
 
 def entry(number: int) -> Entry:
@@ -92,37 +111,56 @@ async def walk(ledger: Ledger, pages: list[list[Entry]]) -> tuple[list[Task], fl
     return due, seconds
 
 
-async def fill(ledger: Ledger, first: int, rows: int, batch: int) -> tuple[float, float, float]:
-    """Seconds of the pages and of the commits of new rows, and CPU seconds of this process for the commits."""
-    pages = [[entry(number) for number in range(at, at + PER_PAGE)] for at in range(first, first + rows, PER_PAGE)]
-    due, listing = await walk(ledger, pages)
-    tasks = sorted(due, key=lambda task: task.ref)
-    results = [[result(task) for task in tasks[at : at + batch]] for at in range(0, rows, batch)]
-    began, cpu = time.perf_counter(), _cpu()
-    for part in results:
-        answers = await ledger.commit(part)
-        assert all(answer is Committed.COMMITTED for answer, _ in answers)
-    return listing, time.perf_counter() - began, _cpu() - cpu
+async def measure(target: Target, rows: int, batch: int, writers: int) -> dict[str, float]:
+    """Rows/s of each step on a ledger that has `rows` items already; CPU microseconds for each row of a commit.
 
-
-async def measure(ledger: Ledger, rows: int, batch: int, settle: Callable[[], Awaitable[None]]) -> dict[str, float]:
-    """Rows/s of each step, and CPU microseconds of this process for each row of a commit.
-
-    On a ledger that has `rows` items already; `settle` lets the database look at them.
+    `writers` commits are under way at the same time, as several workers have them.
     """
+    ledger, database = target.ledger, target.database
     await ledger.migrate()
     await ledger.apply_source(SOURCE)
-    await fill(ledger, 0, rows, batch)
-    await settle()
-    listing, committing, cpu = await fill(ledger, rows, rows, batch)
-    pages = [[entry(number) for number in range(at, at + PER_PAGE)] for at in range(0, rows, PER_PAGE)]
-    _, known = await walk(ledger, pages)
+    await commit_all(ledger, (await walk(ledger, pages_of(0, rows)))[0], batch, 1)
+    await database.write(settle)
+    due, listing = await walk(ledger, pages_of(rows, rows))
+    client, server = _cpu(), target.server_cpu()
+    committing = await commit_all(ledger, due, batch, writers)
+    client, server = _cpu() - client, target.server_cpu() - server
+    _, known = await walk(ledger, pages_of(0, rows))
     return {
         "page_new": rows / listing,
         "page_known": rows / known,
         f"commit_{batch}": rows / committing,
-        "commit_client_us": cpu / rows * 1e6,
+        "commit_client_us": client / rows * 1e6,
+        "commit_server_us": server / rows * 1e6,
     }
+
+
+def pages_of(first: int, rows: int) -> list[list[Entry]]:
+    return [[entry(number) for number in range(at, at + PER_PAGE)] for at in range(first, first + rows, PER_PAGE)]
+
+
+async def commit_all(ledger: Ledger, due: list[Task], batch: int, writers: int) -> float:
+    """Seconds until all are stored."""
+    tasks = sorted(due, key=lambda task: task.ref)
+    batches = [[result(task) for task in tasks[at : at + batch]] for at in range(0, len(tasks), batch)]
+    began = time.perf_counter()
+
+    async def work() -> None:
+        while batches:
+            answers = await ledger.commit(batches.pop(0))
+            assert all(answer is Committed.COMMITTED for answer, _ in answers)
+
+    await asyncio.gather(*(work() for _ in range(writers)))
+    return time.perf_counter() - began
+
+
+def settle(connection: Connection) -> None:
+    """Let a planner look at what is there, as the server does by itself within a minute."""
+    if connection.dialect == "postgres":
+        connection.execute("ANALYZE")
+    if connection.dialect == "mysql":
+        for table in ("item", "sighting", "visit", "version", SOURCE.table):
+            connection.execute(f"ANALYZE TABLE {table}").fetchall()
 
 
 def _cpu() -> float:
@@ -130,24 +168,70 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _cpu_of(pid: int) -> float:
+    """CPU seconds of a server with its children, ended ones too; 0 where there is no /proc."""
+    ticks = 0
+    for one in family(pid):
+        with suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @asynccontextmanager
-async def sqlite() -> AsyncIterator[Ledger]:
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = SqlLedger(SqliteDatabase(Path(folder) / "bench.db"), SystemClock())
-        yield ledger
-        await ledger.close()
+async def opened(kind: str) -> AsyncIterator[Target]:
+    """A new ledger on a database of `KINDS`, whose commits reach the disk."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server: PostgresServer | MariaServer | None = None
+        database: Any
+        if kind == "sqlite":
+            database = SqliteDatabase(folder / "bench.db")
+        elif kind == "mariadb":
+            from fyke.db.mysql import MysqlDatabase
+
+            server = stack.enter_context(MariaServer(folder, fsync=True))
+            database = MysqlDatabase(parse_address(server.url))
+        else:
+            from fyke.db.postgres import PostgresDatabase
+
+            server = stack.enter_context(PostgresServer(folder, int(kind.removeprefix("postgres-")), fsync=True))
+            database = PostgresDatabase(parse_address(server.url))
+        pid = server.pid if server is not None else 0
+        yield Target(SqlLedger(database, SystemClock()), database, lambda: _cpu_of(pid) if pid else 0.0)
+        await database.close()
 
 
-async def nothing() -> None: ...
+def why_not(kind: str) -> str:
+    """Why this one cannot be measured here; empty if it can."""
+    if kind == "sqlite":
+        return ""
+    return MariaServer.missing() if kind == "mariadb" else PostgresServer.missing(int(kind.removeprefix("postgres-")))
 
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--writers", type=int, default=1)
+    parser.add_argument("--only", choices=KINDS, action="append")
+    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    async with sqlite() as ledger:
-        print(json.dumps(await measure(ledger, given.rows, given.batch, nothing)))
+    found: dict[str, Any] = {"machine": machine(), "rows": given.rows, "writers": given.writers, "databases": {}}
+    for kind in given.only or KINDS:
+        missing = why_not(kind)
+        if missing:
+            found["databases"][kind] = {"missing": missing}
+            continue
+        async with opened(kind) as target:
+            rates = await measure(target, given.rows, given.batch, given.writers)
+            version = await target.database.read(lambda c: c.execute(VERSION[c.dialect]).fetchone()[0])
+            found["databases"][kind] = {"version": version, **rates}
+    if given.json:
+        print(json.dumps(found))
+        return
+    print(f"{found['machine']}, {given.rows} rows, {given.writers} commits at a time; rows/s, CPU us for each row")
+    for kind, rates in found["databases"].items():
+        print(f"{kind:12}", "  ".join(f"{k} {v:,.0f}" if isinstance(v, float) else f"{v}" for k, v in rates.items()))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
+from operator import index
 
 from msgspec import Struct
 
@@ -43,6 +44,26 @@ def batch_for_postgres(sql: str) -> Batch:
     source = [Token("FROM" if kind == "UPDATE" else "USING"), *rows]
     first = sum(1 for _ in params(tokens[:where]))
     return Batch(join(_from_rows([*tokens[:where], *source, *tokens[where:]])), count, tuple(range(first, count)))
+
+
+def copied_columns(sql: str) -> tuple[str, tuple[str, ...]] | None:
+    """Table and columns of an INSERT of nothing but values, which PostgreSQL's COPY can do; None for any other."""
+    tokens = read(sql)
+    if [t.text.upper() for t in tokens[:2]] != ["INSERT", "INTO"] or tokens[3].text != "(":
+        return None
+    names = closing(tokens, 3)
+    values = names + 1
+    if tokens[values].text.upper() != "VALUES" or closing(tokens, values + 1) != len(tokens) - 1:
+        return None
+    if any([t.text for t in part] != ["?"] for part in split(tokens[values + 2 : -1])):
+        return None
+    columns = tuple(part[0].text.strip('"') for part in split(tokens[4:names]))
+    return tokens[2].text.strip('"'), columns
+
+
+def array_of_numbers(values: Collection[int | None]) -> str:
+    """A text that PostgreSQL reads as an array. The driver would ask of each number whether it is an array itself."""
+    return f"{{{','.join(['NULL' if value is None else str(index(value)) for value in values])}}}"
 
 
 def _from_rows(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from fyke.db.address import Address
-from fyke.db.batches import Batch, batch_for_postgres
+from fyke.db.batches import array_of_numbers, batch_for_postgres, copied_columns
 from fyke.db.connection import Dialect, RepeatTransaction, Rows, Values
 from fyke.db.dialect import LIST, Text, for_postgres
 from fyke.db.errors import is_lost
@@ -43,6 +43,7 @@ except ImportError as error:
 CHANNEL = "fyke"
 STATEMENTS = 1_024
 ROWS_AT_ONCE = 5_000
+COPIED_FROM = 16  # rows: COPY takes two round trips
 BLOCK = 64
 SESSION = f"""
 SET timezone = 'UTC'; SET statement_timeout = '{SERVER_S}s'; SET lock_timeout = '{LOCK_S}s';
@@ -77,6 +78,15 @@ class Statement(Struct, frozen=True):
     types: tuple[str, ...]
     exact: bool  # some of its parameters are numeric or boolean
     numerics: bool  # some of its columns are numeric
+
+
+class Many(Struct, frozen=True):
+    """A statement for many rows at once. `copied`: table and columns, where COPY does the same."""
+
+    sql: str
+    types: tuple[str, ...]
+    unique: tuple[int, ...]
+    copied: tuple[str, tuple[str, ...]] | None
 
 
 class PostgresConnection:
@@ -122,21 +132,29 @@ class PostgresConnection:
             for row in found:
                 self.execute(sql, row)
             return
-        known = self._database.batches.get(sql)
-        if known is None:
-            batch = batch_for_postgres(sql)
-            statement = self._database.known.get(sql) or self._learn(sql)
-            arrays = ", ".join(f"${n + 1}::{name}[]" for n, name in enumerate(statement.types))
-            known = self._database.batches[sql] = (batch.sql.replace(LIST, arrays), batch, statement)
-        text, batch, statement = known
-        for wave in in_waves(found, batch.unique):
+        many = self._database.batches.get(sql) or self._learn_many(sql)
+        if many.copied is not None and len(found) >= COPIED_FROM:
+            table, columns = many.copied
+            ask(self._raw.copy_records_to_table(table, records=found, columns=columns, timeout=self._timeout))
+            return
+        for wave in in_waves(found, many.unique):
             for start in range(0, len(wave), ROWS_AT_ONCE):
                 # Unequal rows would be filled up with NULL.
-                columns: list[Sequence[Any]] = list(zip(*wave[start : start + ROWS_AT_ONCE], strict=True))
-                if statement.exact:
-                    kinds = zip(columns, statement.types, strict=True)
-                    columns = [[_exact(kind, value) for value in column] for column, kind in kinds]
-                ask(self._raw.fetch(text, *columns, timeout=self._timeout))
+                lists = zip(*wave[start : start + ROWS_AT_ONCE], strict=True)
+                arrays = [_array(kind, column) for kind, column in zip(many.types, lists, strict=True)]
+                ask(self._raw.fetch(many.sql, *arrays, timeout=self._timeout))
+
+    def _learn_many(self, sql: str) -> Many:
+        batch = batch_for_postgres(sql)
+        statement = self._database.known.get(sql) or self._learn(sql)
+        arrays = ", ".join(
+            f"${n + 1}::text::int8[]" if name == "int8" else f"${n + 1}::{name}[]"
+            for n, name in enumerate(statement.types)
+        )
+        copied = None if statement.exact else copied_columns(sql)
+        many = Many(batch.sql.replace(LIST, arrays), statement.types, batch.unique, copied)
+        self._database.batches[sql] = many
+        return many
 
     def insert(self, sql: str, values: Values = (), /) -> int:
         key = f"{sql} RETURNING id"
@@ -203,7 +221,7 @@ class PostgresDatabase(ServerDatabase):
     def __init__(self, address: Address, *, connections: int = CONNECTIONS) -> None:
         super().__init__(address, connections=connections)
         self.known: dict[str, Statement] = {}
-        self.batches: dict[str, tuple[str, Batch, Statement]] = {}
+        self.batches: dict[str, Many] = {}
         self.sequences: dict[str, str] = {}
         self._listener: Any = None
         self._tried = 0.0
@@ -299,6 +317,12 @@ def _bound(statement: Statement, values: Values) -> Sequence[Any]:
     if statement.exact:
         found = [_exact(statement.types[place], value) for place, value in enumerate(found)]
     return found
+
+
+def _array(kind: str, column: Sequence[Any]) -> Any:
+    if kind == "int8":
+        return array_of_numbers(column)
+    return [_exact(kind, value) for value in column] if kind in ("numeric", "bool") else column
 
 
 def _exact(kind: str, value: Any) -> Any:

@@ -21,6 +21,7 @@ SOURCE_VALUES = (
     "title", "text", "hash", "scope", "table_name", "identity", "columns", "has_detail", "lanes", "pool", "priority",
 )  # fmt: skip
 ACTIVE = "s.paused_at IS NULL AND s.removed_at IS NULL"
+STORED = f"SELECT id, removed_at, {', '.join(SOURCE_VALUES)} FROM source WHERE name = ?"
 # Two new sources of one scope would not see each other's rules.
 ONE_AT_A_TIME = "SELECT value FROM meta WHERE name = 'schema' FOR UPDATE"
 # A clock that was ahead when the source came would stop its calendar until that time.
@@ -158,10 +159,10 @@ def _source_row(row: tuple[Any, ...]) -> SourceRow:
 
 def _apply(connection: Connection, source: ResolvedSource, now: int) -> str:
     # Twice: a table that is made ends the transaction on MariaDB, and a source that is refused must make none.
-    _check(connection, source)
+    _check(connection, source, STORED)
     widened = ensure_table(connection, source.table, source.columns, now)
     connection.execute(ONE_AT_A_TIME)
-    stored = _check(connection, source)
+    stored = _check(connection, source, f"{STORED} FOR UPDATE")
     values = values_of(source)
     if stored is None:
         names = ", ".join((*SOURCE_VALUES, "name", "applied_at", "changed_at"))
@@ -179,11 +180,9 @@ def _apply(connection: Connection, source: ResolvedSource, now: int) -> str:
     return "changed"
 
 
-def _check(connection: Connection, source: ResolvedSource) -> tuple[Any, ...] | None:
-    """The source's row, locked; refuses what would make its items new ones."""
-    stored: tuple[Any, ...] | None = connection.execute(
-        f"SELECT id, removed_at, {', '.join(SOURCE_VALUES)} FROM source WHERE name = ? FOR UPDATE", (source.id,)
-    ).fetchone()
+def _check(connection: Connection, source: ResolvedSource, statement: str) -> tuple[Any, ...] | None:
+    """The source's row; refuses what would make its items new ones."""
+    stored: tuple[Any, ...] | None = connection.execute(statement, (source.id,)).fetchone()
     if stored is not None:
         old = dict(zip(SOURCE_VALUES, stored[2:], strict=True))
         _refuse_change(source, "scope", old["scope"], source.scope)
