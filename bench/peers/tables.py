@@ -26,8 +26,8 @@ def tables(found: Mapping[str, Any]) -> str:
     here, options, rounds = found["machine"], found["options"], results_of(found)
     lines = [
         f"{here['date']}, {here['processor']}, {here['cores']} cores, {here['system']}, Python {here['python']}; "
-        f"load of the machine before: "
-        f"{here['load']:.1f}; {options['items']:,} details of 15 KB, 3 worker processes with 16 requests at a time each.",
+        f"load of the machine before: {here['load']:.1f}; "
+        f"{options['items']:,} details of 15 KB, 3 worker processes with 16 requests at a time each.",
         "",
     ]
     if "speed" in rounds:
