@@ -99,7 +99,13 @@ class TypedTable(Struct, frozen=True):
         Raises:
             ValueError: a value is not of its column's type; names column and value.
         """
-        return [bind(name, kind, record.get(name)) for name, kind in self.columns]
+        found = []
+        for name, kind in self.columns:
+            value = record.get(name)
+            # Nearly all are text, or not there.
+            plain = value is None or (kind is ColumnType.TEXT and type(value) is str)
+            found.append(value if plain else bind(name, kind, value))
+        return found
 
 
 @lru_cache(maxsize=TABLES_REMEMBERED)
@@ -147,6 +153,8 @@ def _integer(value: Any) -> int | None:
 
 
 def _number(value: Any) -> int | float | str | None:
+    if type(value) is int and -WHOLE_LIMIT <= value < WHOLE_LIMIT:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -289,12 +289,12 @@ def _record_visit(
 ) -> None:
     r = visit.result
     ended = final or r.final
-    evidence = to_json(r.evidence | {"cleaned": visit.cleaned}) if visit.cleaned else to_json(r.evidence)
+    evidence = r.evidence | {"cleaned": visit.cleaned} if visit.cleaned else r.evidence
     said = ((outcome or r.outcome).value, ended.value if ended else None, plain(reason or r.reason), plain(r.worker))
     batch.visits.append(
         (
             *(visit.id, r.item_id, r.generation, *said, r.started_at, r.ended_at),
-            *(r.starts, int(r.costs), r.delay_ms, evidence),
+            *(r.starts, int(r.costs), r.delay_ms, to_json(evidence) if evidence else "{}"),
         )
     )
     batch.fill.add(target.source_id, r.ended_at, r.filled)
