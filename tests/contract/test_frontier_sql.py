@@ -305,6 +305,7 @@ HOT = {
     "reserve": sql.RESERVE,
     "live": sql.LIVE,
     "lane move": sql.LANE_MOVE,
+    "lane finished": sql.LANE_FINISHED,
     "expired": sql.EXPIRED,
     "expired places": sql.EXPIRED_PLACES,
     "permits": sql.PERMITS,

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ import pytest_asyncio
 from fyke.app.stores import SystemClock
 from fyke.db.connection import Connection
 from fyke.db.server import ServerClock
-from fyke.errors import LeaseLost
+from fyke.errors import LeaseLost, TransientError
 from fyke.frontiers.sql import SqlFrontier
 from fyke.model import Delivery, LanePolicy, Retry
 from fyke.testing.frontier_harness import item, open_free, refs, take
@@ -197,3 +197,32 @@ async def test_an_offer_wakes_a_worker_of_another_process(crowd: Crowd) -> None:
     await waiting
     assert refs(await take(worker)) == [1]
     assert time.monotonic() - started < 1.5
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+async def test_nobody_reaps_for_one_lease_after_the_database_was_away(
+    kind: str, own_postgres: Callable[..., Any], own_maria: Callable[..., Any]
+) -> None:
+    server = own_postgres() if kind == "postgres" else own_maria()
+    database = connect(server.create_database("away"))
+    await database.upgrade()
+    crowd = Crowd(server.url_of("away"))
+    reaper, worker = await crowd.open(), await crowd.open()
+    await open_free(worker)
+    await worker.offer([item(1), item(2)])
+    alive, dead = await take(worker, 2)
+    server.kill()
+    with pytest.raises(TransientError):
+        await reaper.reap()
+    await asyncio.sleep(LEASE / 1000)
+    server.start()
+    # Its lease has run out, and it lives: it renews before anybody takes it away.
+    assert await reaper.reap() == []
+    assert await worker.extend([alive], 60_000) == [True]
+    reaped: list[Any] = []
+    while not reaped:
+        await asyncio.sleep(0.05)
+        reaped = await reaper.reap()
+    assert [one.task for one in reaped] == [dead.task]
+    await database.close()
+    await crowd.close()

@@ -7,9 +7,9 @@ It shares no transaction with the ledger: all that is here can be rebuilt from i
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from fyke.db.connection import Connection, Database, listed
 from fyke.errors import LeaseLost, TransientError, UsageError, nearest
@@ -17,12 +17,13 @@ from fyke.frontiers import sql_lanes as lanes
 from fyke.frontiers import sql_places as places
 from fyke.frontiers import sql_statements as sql
 from fyke.frontiers.clock_steps import StepWatch
-from fyke.frontiers.sql_aside import KINDS, count_aside
+from fyke.frontiers.sql_aside import KINDS
+from fyke.frontiers.sql_due import WAIT_LIMIT_MS, look, reaping
+from fyke.frontiers.sql_stats import read_stats
 from fyke.model import (
     Delivery,
     FrontierStats,
     LanePolicy,
-    LaneStats,
     Leased,
     Reaped,
     Retry,
@@ -37,7 +38,6 @@ from fyke.ports import Clock
 T = TypeVar("T")
 
 BATCH_LIMIT = 1_000
-WAIT_LIMIT_MS = 1_000
 PROMOTE_LIMIT = 500
 EMPTIED_AT_ONCE = 5_000
 AWAY_S = 1.0
@@ -46,25 +46,6 @@ LOCKED_TRIES, LOCKED_WAIT_MS = 8, 5
 # A server's row that all would wait for is written this seldom.
 CLOCK_NOTED_MS = 30_000
 STATES = (TaskState.READY, TaskState.DELAYED, TaskState.LEASED)
-
-
-class Due(NamedTuple):
-    """When something may be leased from a pool, as one look found it."""
-
-    clock_high: int
-    classes: tuple[int | None, ...]
-    delayed: int | None
-    lease_end: int | None
-    place_end: int | None
-    expired: bool
-
-    def best(self, now: int) -> int | None:
-        """The best class that has a lane that may go."""
-        return next((n for n, at in enumerate(self.classes) if at is not None and at <= now), None)
-
-    def wait(self, now: int) -> int:
-        # A lease that has run out is the reaper's affair: no reason to look again and again.
-        return _first((*self.classes, self.delayed, self.lease_end, self.place_end), now)
 
 
 class SqlFrontier:
@@ -124,7 +105,8 @@ class SqlFrontier:
 
     def _take(self, connection: Connection, grant: lanes.Grant) -> Leased:
         now = grant.now
-        due = self._due(connection, grant.pool, now)
+        due = look(connection, grant.pool, now)
+        self._clock_high = due.clock_high
         if now < due.clock_high - lanes.SMALL_STEP_MS:
             lanes.settle(connection, now, 0)
             due = due._replace(classes=(now,))
@@ -141,15 +123,11 @@ class SqlFrontier:
         self._yields = grant.yields
         return Leased(grant.deliveries, 0 if grant.room == 0 else self._wait(connection, grant.pool))
 
-    def _due(self, connection: Connection, pool: str, now: int) -> Due:
-        high, first, second, third, *rest = connection.execute(sql.NEXT_DUE[pool], {"now": now}).fetchone()
-        self._clock_high = high
-        return Due(high, (first, second, third), *rest)
-
     def _wait(self, connection: Connection, pool: str) -> int:
         """Milliseconds until something may be due, at most a second; 0 where something is."""
         now = self._clock.now()
-        due = self._due(connection, pool, now)
+        due = look(connection, pool, now)
+        self._clock_high = due.clock_high
         if self._watch.step or now < due.clock_high - lanes.SMALL_STEP_MS or (due.expired and not self._watch.paused):
             return 0
         return due.wait(now)
@@ -172,48 +150,54 @@ class SqlFrontier:
 
     async def extend(self, deliveries: Sequence[Delivery], duration_ms: int) -> list[bool]:
         _check_batch(deliveries)
+        if not deliveries:
+            return []
         return await self._write(lambda connection, now: places.extend(connection, now, deliveries, duration_ms))
 
     async def ack(self, deliveries: Sequence[Delivery]) -> list[bool]:
         _check_batch(deliveries)
+        if not deliveries:
+            return []
         return await self._write(lambda connection, now: places.finish(connection, deliveries, "acked"))
 
     async def bury(self, deliveries: Sequence[Delivery]) -> list[bool]:
         _check_batch(deliveries)
+        if not deliveries:
+            return []
         return await self._write(lambda connection, now: places.finish(connection, deliveries, "buried"))
 
     async def retry(self, retries: Sequence[Retry]) -> list[bool]:
         _check_batch(retries)
+        if not retries:
+            return []
         return await self._write(lambda connection, now: places.retry(connection, now, retries))
 
     async def release(self, deliveries: Sequence[Delivery]) -> list[bool]:
         _check_batch(deliveries)
+        if not deliveries:
+            return []
         return await self._write(lambda connection, now: places.release(connection, now, deliveries))
 
     async def reap(self, limit: int = 100) -> list[Reaped]:
         self._watch.look()
 
-        def look(connection: Connection) -> tuple[bool, bool]:
-            leased, *answers, self._clock_high = connection.execute(
-                sql.REAP_NEEDED, {"now": self._clock.now()}
-            ).fetchone()
-            needed = any(answers) or connection.execute(sql.DRIFTED).fetchone() is not None
-            return bool(leased), needed
-
         def put_back(connection: Connection, now: int) -> list[Reaped]:
             if connection.waited > AWAY_S:
                 self._watch.pause()
-            return places.reap(connection, now, min(limit, BATCH_LIMIT)) if needed and not self._watch.paused else []
+            return (
+                places.reap(connection, now, min(limit, BATCH_LIMIT)) if needed.work and not self._watch.paused else []
+            )
 
         began = self._clock.monotonic()
         try:
-            leased, needed = await self._db.read(look)
+            needed = await self._db.read(lambda connection: reaping(connection, self._clock.now()))
+            self._clock_high = needed.clock_high
             if self._clock.monotonic() - began > AWAY_S:
                 self._watch.pause()
             await self._note_clock()
             # While there are leases a file is written each time, also in a pause: a locked one can be read, so only a
             # write that fails or waits tells that their holders cannot renew them.
-            if not (needed or self._watch.step or (leased and not self._server)):
+            if not (needed.work or self._watch.step or (needed.leased and not self._server)):
                 return []
             return await self._write(put_back)
         except TransientError:
@@ -257,20 +241,7 @@ class SqlFrontier:
         return None if row is None or row[0] not in KINDS else _view(row)
 
     async def stats(self) -> FrontierStats:
-        def read(connection: Connection) -> FrontierStats:
-            *ready, delayed, leased, acked, buried, last_lease = connection.execute(sql.TOTALS).fetchone()
-            oldest = connection.execute(sql.OLDEST_READY).fetchone() if any(ready) else None
-            times = [at for (at,) in connection.execute(sql.NEXT_TIMES) if at is not None]
-            rows = connection.execute(sql.LANE_STATS, (self._clock.now(),)).fetchall()
-            lanes_ = [LaneStats(*row) for row in rows]
-            return FrontierStats(
-                *(sum(ready), delayed, leased, oldest and oldest[0], last_lease or None, lanes_, acked, buried),
-                next_at=min(times, default=None),
-                pools={pool: count for pool, count in zip(sql.POOLS, ready, strict=True) if count},
-                aside=count_aside(connection),
-            )
-
-        return await self._db.read(read)
+        return await self._db.read(lambda connection: read_stats(connection, self._clock.now()))
 
     async def rebuild(self, ledger_id: str, epoch: int) -> bool:
         identity = (ledger_id, epoch)
@@ -317,12 +288,6 @@ class SqlFrontier:
         answer = await self._db.write(run, durable=False)
         self._watch.told(step)
         return answer
-
-
-def _first(times: Iterable[int | None], now: int) -> int:
-    """Milliseconds until the first of these times, at most a second."""
-    waits = [at - now for at in times if at is not None]
-    return max(0, min(WAIT_LIMIT_MS, *waits)) if waits else WAIT_LIMIT_MS
 
 
 def _check_batch(batch: Sequence[object]) -> None:

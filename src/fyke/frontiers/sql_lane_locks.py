@@ -43,7 +43,7 @@ def by_name(connection: Connection, names: Iterable[str]) -> dict[str, Lane]:
         ids = [row[0] for row in connection.execute(sql.NAMED, (asked,))]
         return {lane.name: lane for lane in _rows(connection, sql.LANES_BY_ID + sql.LOCKED, ids).values()}
     text = sql.LANES_BY_NAME if connection.dialect == "sqlite" else sql.LANES_BY_NAME + sql.LOCKED
-    return {row[1]: Lane(*row) for row in connection.execute(text, (asked,))}
+    return {row[1]: Lane._make(row) for row in connection.execute(text, (asked,))}
 
 
 def given_back(connection: Connection, names: Iterable[str], keys: Iterable[str]) -> Locked:
@@ -81,9 +81,9 @@ def _of(connection: Connection, lanes: str, values: tuple[object, ...]) -> dict[
         ids = [row[0] for row in connection.execute(lanes, values)]
         return _rows(connection, sql.LANES_BY_ID + sql.LOCKED, ids)
     text = f"SELECT {sql.LANE_COLUMNS} FROM task_lane WHERE id IN ({lanes}){sql.LOCKED}"
-    return {row[0]: Lane(*row) for row in connection.execute(text, values)}
+    return {row[0]: Lane._make(row) for row in connection.execute(text, values)}
 
 
 def _rows(connection: Connection, text: str, ids: Iterable[int]) -> dict[int, Lane]:
     asked = sorted(set(ids))
-    return {row[0]: Lane(*row) for row in connection.execute(text, (listed(asked),))} if asked else {}
+    return {row[0]: Lane._make(row) for row in connection.execute(text, (listed(asked),))} if asked else {}

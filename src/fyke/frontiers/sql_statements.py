@@ -131,8 +131,12 @@ LANE_MOVE = """
       best_text = least(CASE WHEN ready_text > 0 THEN best_text ELSE 2 END, ?),
       best_render = least(CASE WHEN ready_render > 0 THEN best_render ELSE 2 END, ?),
       ready_text = greatest(0, ready_text + ?), ready_render = greatest(0, ready_render + ?),
-      delayed = greatest(0, delayed + ?), leased = greatest(0, leased + ?), permits = greatest(0, permits + ?),
-      acked = acked + ?, buried = buried + ?
+      delayed = greatest(0, delayed + ?), leased = greatest(0, leased + ?), permits = greatest(0, permits + ?)
+    WHERE id = ?
+"""
+LANE_FINISHED = """
+    UPDATE task_lane SET leased = greatest(0, leased + ?), permits = greatest(0, permits + ?), acked = acked + ?,
+      buried = buried + ?
     WHERE id = ?
 """
 
