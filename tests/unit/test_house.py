@@ -30,6 +30,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def modules(top: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
     for path in sorted(top.rglob("*.py")):
+        # Environments that a bench has made for others are not ours.
+        if any(part.startswith(".") for part in path.relative_to(top).parts):
+            continue
         yield path.relative_to(ROOT).as_posix(), path
 
 

@@ -94,6 +94,7 @@ async def crew(stores: Stores, *, restarts: int = 0) -> AsyncIterator[Crew]:
             stages,
             make_refill(stores),
             make_backlog(stores),
+            stores.known_filter,
         )
         scheduler = Scheduler(stores.ledger, stores.frontier, shelf, stages)
         yield Crew(stores, shelf, scheduler, stages, worker)

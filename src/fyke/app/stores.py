@@ -20,7 +20,7 @@ from fyke.app.waiting import Patience
 from fyke.db.connection import Database
 from fyke.errors import TransientError, UsageError
 from fyke.pipeline.refill import Refill
-from fyke.ports import Clock, Frontier, Ledger, Lock
+from fyke.ports import Clock, Frontier, KnownFilter, Ledger, Lock
 from fyke.settings import Settings, masked
 
 # Extra → the drivers that come with it.
@@ -51,6 +51,7 @@ class Stores(Struct, frozen=True):
     ledger: Ledger
     frontier: Frontier
     lock: Lock
+    known_filter: KnownFilter | None = None
 
 
 @asynccontextmanager
@@ -79,7 +80,8 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
         where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
         frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
         await patience.reach(where, Refill(ledger, frontier).mark)
-        yield Stores(settings, clock, ledger, frontier, _lock(settings, database, clock, stack))
+        lock, known_filter = _lock(settings, database, clock, stack), _known_filter(settings, clock, stack)
+        yield Stores(settings, clock, ledger, frontier, lock, known_filter)
 
 
 @asynccontextmanager
@@ -190,6 +192,30 @@ def _lock(settings: Settings, database: Any, clock: Clock, stack: AsyncExitStack
 
     lock = SqlLock(database, clock)
     return lock
+
+
+def _known_filter(settings: Settings, clock: Clock, stack: AsyncExitStack) -> KnownFilter | None:
+    wanted = settings.known_filter
+    if wanted.kind == "off":
+        return None
+    if settings.frontier_kind != "redis":
+        raise UsageError(
+            f"a known filter is kept in Redis, and the frontier is {masked(settings.frontier)}",
+            field="known_filter.kind",
+            hint='set frontier = "redis://HOST:PORT/0", or known_filter.kind = "off"',
+        )
+    made: Any = back_end("fyke.frontiers.redis.known_filter", "redis").RedisKnownFilter.at(
+        settings.frontier,
+        clock,
+        kind=wanted.kind,
+        namespace=settings.redis.namespace,
+        planned=wanted.planned,
+        error_rate=1 / wanted.one_in,
+        months=wanted.months,
+    )
+    stack.push_async_callback(made.close)
+    known_filter: KnownFilter = made
+    return known_filter
 
 
 def check_place(path: Path, *, create: bool) -> None:

@@ -99,19 +99,28 @@ class PassLease(Struct, frozen=True):
     etag: str = ""
     last_modified: str = ""
     accepted_refusals: frozenset[bytes] = frozenset()
+    space: str = ""
+    """Names this state of the ledger's items: what was remembered of them elsewhere under another name is void."""
 
 
 class Standing(Struct, frozen=True):
-    """What the ledger knows of a key of this listing. `anchor`: this listing showed it inside a covered stretch."""
+    """What the ledger knows of a key of this listing. `anchor`: this listing showed it inside a covered stretch.
+
+    `hash`: of the item's last entry. `settled`: the item is stored, and nothing of it is due.
+    """
 
     known: bool
     anchor: bool
+    hash: bytes = b""
+    settled: bool = False
 
 
 class PageCommit(Struct):
     """One list page to be written: entries, refusals and checkpoint go in one transaction.
 
-    An empty `checkpoint` leaves the one before: a walk that is killed reads a few pages again.
+    An empty `checkpoint` leaves the one before: a walk that is killed reads a few pages again. `skipped`: entries that
+    are not among `entries`, for a known filter said that they are settled. `fresh`: keys of which it said that the
+    ledger has never had them.
     """
 
     number: int  # page of this walk, from 1
@@ -121,10 +130,15 @@ class PageCommit(Struct):
     entries: list[Entry]
     refused: list[RefusedEntry]
     checkpoint: bytes
+    skipped: int = 0
+    fresh: frozenset[str] = frozenset()
 
 
 class PageResult(Struct, frozen=True):
-    """`accepted` False: the fence is not the live one, nothing was written. `due`: what to offer now."""
+    """`accepted` False: the fence is not the live one, nothing was written. `due`: what to offer now.
+
+    `misjudged`: the ledger has had some of `PageCommit.fresh`; nothing was written, recognise them and write again.
+    """
 
     accepted: bool
     new: int = 0
@@ -132,6 +146,7 @@ class PageResult(Struct, frozen=True):
     refused: int = 0
     changed: int = 0
     due: list[Task] = field(default_factory=list)
+    misjudged: bool = False
 
 
 class PassEnd(Struct, frozen=True):

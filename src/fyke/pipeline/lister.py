@@ -7,6 +7,7 @@ killed resumes at its last page.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Mapping
 from random import Random
@@ -31,13 +32,14 @@ from fyke.model import (
 )
 from fyke.pipeline.backlog import Backlog, Paused
 from fyke.pipeline.blocks import hold_blocked, hold_named
+from fyke.pipeline.knowing import Knowing, Known
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
 from fyke.pipeline.rounds import Rounds
 from fyke.pipeline.shelf import SourceShelf
+from fyke.pipeline.walk_rules import rules_of
 from fyke.policy.coverage import (
     NOBODY_KNOWS,
     Move,
-    Rules,
     Step,
     Walk,
     advance,
@@ -49,7 +51,7 @@ from fyke.policy.coverage import (
 )
 from fyke.policy.outcome import Limits, decide
 from fyke.policy.validators import keepable_last_modified
-from fyke.ports import Ledger, Source
+from fyke.ports import KnownFilter, Ledger, Source
 
 log = logging.getLogger("fyke.lister")
 
@@ -94,8 +96,10 @@ class Lister:
         blocks_to_pause: int = 5,
         blank_pause_s: float = BLANK_PAUSE_S,
         backlog: Backlog | None = None,
+        known_filter: KnownFilter | None = None,
     ) -> None:
         self._ledger, self._sender, self._shelf = ledger, sender, shelf
+        self._knowing = Knowing(ledger, sender.clock, known_filter)
         self._random, self._limits, self._worker = random, limits, worker
         self._blocks_to_pause, self._blank_pause, self._backlog = blocks_to_pause, blank_pause_s, backlog
 
@@ -122,7 +126,9 @@ class Lister:
                 raise Paused(self._backlog.reason)
             remaining = (lease.deadline - self._sender.clock.now()) / 1000
             async with asyncio.timeout(max(remaining, 0)):
-                walker = _Walker(self._ledger, self._sender, self._blank_pause, lease, delivery, source, counts)
+                walker = _Walker(
+                    self._ledger, self._sender, self._knowing, self._blank_pause, lease, delivery, source, counts
+                )
                 await walker.run(self._backlog)
         except _Ended as ended:
             await self._end(lease, delivery, ended.end)
@@ -189,13 +195,14 @@ class _Walker:
         self,
         ledger: Ledger,
         sender: Sender,
+        knowing: Knowing,
         pause: float,
         lease: PassLease,
         delivery: Delivery,
         source: Source,
         counts: dict[str, int],
     ) -> None:
-        self._ledger, self._sender, self._pause = ledger, sender, pause
+        self._ledger, self._sender, self._knowing, self._pause = ledger, sender, knowing, pause
         self._lease, self._source, self._counts = lease, source, counts
         self._requests = TaskRequests(self._sender, delivery, source)
         self._rules = rules_of(source, lease)
@@ -293,31 +300,24 @@ class _Walker:
         return msgspec.structs.replace(request, headers=headers)
 
     async def _write(self, page: ListPage, response: Response, *, pausing: bool) -> Move:
-        lease, walk = self._lease, self._walk
-        standing = await self._ledger.recognise(lease.pass_id, [entry.key for entry in page.entries])
-        look = walk.look
-        refused_new = sum(row.fingerprint not in lease.accepted_refusals for row in page.refused)
-        move = advance(
-            walk,
-            page,
-            standing,
-            self._rules,
-            lease.coverage,
-            now=self._sender.clock.now(),
-            refused_new=refused_new,
+        lease, look, scope = self._lease, self._walk.look, self._source.resolved.scope
+        known = await self._knowing.recognise(lease, scope, page.entries)
+        # Kept only where the ledger may say that a filter was wrong.
+        before = copy.deepcopy(self._walk) if known.fresh else None
+        move = self._advance(page, known)
+        result = await self._ledger.page(
+            lease.pass_id, lease.fence, self._commit(move, page, response, known, pausing=pausing)
         )
-        commit = PageCommit(
-            number=move.number,
-            look=move.look,
-            url=response.url,
-            read_at=response.started_at,
-            entries=page.entries,
-            refused=page.refused,
-            checkpoint=self._checkpoint(move, page, now=pausing or (look > 0 and _any_new(page, standing))),
-        )
-        result = await self._ledger.page(lease.pass_id, lease.fence, commit)
+        if result.misjudged and before is not None:
+            self._walk = before
+            known = await self._knowing.recognise(lease, scope, page.entries, ask_filter=False)
+            move = self._advance(page, known)
+            result = await self._ledger.page(
+                lease.pass_id, lease.fence, self._commit(move, page, response, known, pausing=pausing)
+            )
         if not result.accepted:
             raise LeaseLost(f"pass {lease.pass_id} has another owner")
+        await self._knowing.written(lease, scope, page.entries)
         if not self._told_good:
             # Blocks in a row of a host that serves lists only end here.
             await self._ledger.lane_ok(self._requests.lane)
@@ -341,6 +341,26 @@ class _Walker:
                 log.warning("offer failed, the reconciler will make it good: %s", error)
         return move
 
+    def _advance(self, page: ListPage, known: Known) -> Move:
+        lease = self._lease
+        refused_new = sum(row.fingerprint not in lease.accepted_refusals for row in page.refused)
+        now = self._sender.clock.now()
+        return advance(self._walk, page, known.standing, self._rules, lease.coverage, now=now, refused_new=refused_new)
+
+    def _commit(self, move: Move, page: ListPage, response: Response, known: Known, *, pausing: bool) -> PageCommit:
+        entries = [entry for entry in page.entries if entry.key not in known.skipped] if known.skipped else page.entries
+        return PageCommit(
+            number=move.number,
+            look=move.look,
+            url=response.url,
+            read_at=response.started_at,
+            entries=entries,
+            refused=page.refused,
+            checkpoint=self._checkpoint(move, page, now=pausing or (move.look > 0 and _any_new(page, known.standing))),
+            skipped=len(page.entries) - len(entries),
+            fresh=known.fresh,
+        )
+
     def _checkpoint(self, move: Move, page: ListPage, *, now: bool) -> bytes:
         """The state of the walk; of a long walk only every 2 s, for it names every row that was shown.
 
@@ -363,21 +383,3 @@ class _Walker:
 
 def _any_new(page: ListPage, standing: Mapping[str, Standing]) -> bool:
     return any(not standing.get(entry.key, NOBODY_KNOWS).known for entry in page.entries)
-
-
-def rules_of(source: Source, lease: PassLease) -> Rules:
-    """The source's words about walks, with the run's moment put in."""
-    connect, checks = source.connect, source.checks
-    since = connect.start_value if connect.start == "since" else lease.started_at - connect.start_value
-    listed = set(source.list_fields)
-    return Rules(
-        known=connect.known,
-        lookback=connect.lookback,
-        all=connect.all,
-        start="since" if connect.start in ("since", "length") else connect.start,
-        since=since,
-        max_pages=connect.max_pages,
-        paged=source.paged,
-        rows_min=checks.rows_per_page_min,
-        coverage={name: share for name, share in checks.coverage.items() if name in listed},
-    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
+from typing import Any
 
 from fyke.errors import LedgerClosed, TransientError
 from fyke.ports import Clock
@@ -59,3 +60,14 @@ async def every(
             for task in (sleeping, stopping):
                 task.cancel()
             await asyncio.gather(sleeping, stopping, return_exceptions=True)
+
+
+async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of them ends; the others are cancelled. What they raise is not told."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -20,12 +20,13 @@ from fyke.pipeline.committer import Committer
 from fyke.pipeline.hand import Hand
 from fyke.pipeline.heart import Heart, WorkerConfig
 from fyke.pipeline.lister import Lister
+from fyke.pipeline.loops import first_of
 from fyke.pipeline.refill import Refill
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.policy.outcome import Limits
-from fyke.ports import Clock, Ledger, Source
+from fyke.ports import Clock, KnownFilter, Ledger, Source
 
 log = logging.getLogger("fyke.worker")
 
@@ -49,13 +50,22 @@ class Worker:
         stages: Stages,
         refill: Refill | None = None,
         backlog: Backlog | None = None,
+        known_filter: KnownFilter | None = None,
     ) -> None:
         self.config, self._ledger, self._frontier, self._shelf = config, ledger, sender.frontier, shelf
         self._clock, self._random, self._stages, self._refill = clock, random, stages, refill
         self._hand = Hand(sender.frontier, clock, config.lease)
         self._collector = Collector(sender, random, limits, config.name)
         self._lister = Lister(
-            ledger, sender, shelf, random, limits, config.name, blocks_to_pause=config.blocks_to_pause, backlog=backlog
+            ledger,
+            sender,
+            shelf,
+            random,
+            limits,
+            config.name,
+            blocks_to_pause=config.blocks_to_pause,
+            backlog=backlog,
+            known_filter=known_filter,
         )
         self._committer = Committer(
             ledger,
@@ -145,14 +155,7 @@ class Worker:
 
     async def _idle(self, wait_ms: int) -> None:
         """Until the frontier says that work may have come, or `stop`."""
-        waiting = asyncio.create_task(self._frontier.wait(wait_ms))
-        stopping = asyncio.create_task(self._stop.wait())
-        try:
-            await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            stopping.cancel()
-            await asyncio.gather(waiting, stopping, return_exceptions=True)
+        await first_of(self._frontier.wait(wait_ms), self._stop.wait())
 
     async def _park(self, error: TransientError) -> None:
         if self._away == 0:

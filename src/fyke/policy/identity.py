@@ -15,6 +15,7 @@ import msgspec
 
 LONGEST_KEY = 255
 HASH_BYTES = 16
+MARK_BYTES = 12
 
 
 def canonical_json(value: Any) -> bytes:
@@ -24,6 +25,16 @@ def canonical_json(value: Any) -> bytes:
 
 def fingerprint(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def mark_of(*parts: str | bytes) -> bytes:
+    """A short fingerprint of several texts, for filters: 96 bits, no two lists of texts alike in what is hashed."""
+    digest = hashlib.blake2b(digest_size=MARK_BYTES)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(4, "big"))
+        digest.update(data)
+    return digest.digest()
 
 
 def content_hash(fields: Mapping[str, Any], names: Iterable[str]) -> bytes:

@@ -6,6 +6,7 @@ contract suites of `fyke.testing` hold each implementation to what is written he
 
 from fyke.ports.fetcher import Fetcher, Gate, Robots
 from fyke.ports.frontier import Frontier
+from fyke.ports.known import FilterStats, KnownFilter
 from fyke.ports.ledger import Desk, ItemBook, Ledger, RunBook, SourceBook, StateBook
 from fyke.ports.lock import Lock
 from fyke.ports.source import Source, SourceChecks, SourceConnect, SourceSchedule
@@ -15,9 +16,11 @@ __all__ = [
     "Clock",
     "Desk",
     "Fetcher",
+    "FilterStats",
     "Frontier",
     "Gate",
     "ItemBook",
+    "KnownFilter",
     "Ledger",
     "Lock",
     "Robots",

@@ -102,6 +102,20 @@ class Redis(Struct, frozen=True, kw_only=True):
     ] = 1
 
 
+class KnownFilter(Struct, frozen=True, kw_only=True):
+    kind: Annotated[
+        Literal["off", "exact", "bloom"],
+        _kind("choice", "Remember known entries in Redis, so that the ledger is not asked for each; the same for all."),
+    ] = "off"
+    planned: Annotated[int, _kind("number", "Entries that it is made for.", min=1, max=10_000_000_000)] = 1_000_000
+    one_in: Annotated[
+        int, _kind("number", "Bloom: one of so many new entries is taken for known, and asked for.", min=10, max=10**9)
+    ] = 1_000
+    months: Annotated[
+        int, _kind("number", "Months that an entry is remembered after it was last listed.", min=1, max=60)
+    ] = 2
+
+
 class Fetch(Struct, frozen=True, kw_only=True):
     replay: Annotated[
         str | None, _kind("url", "All requests go to this address in plain HTTP (`fyke lab replay`).", secret=1)
@@ -157,6 +171,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     backpressure: Backpressure = field(default_factory=Backpressure)
     servers: Servers = field(default_factory=Servers)
     redis: Redis = field(default_factory=Redis)
+    known_filter: KnownFilter = field(default_factory=KnownFilter)
     fetch: Fetch = field(default_factory=Fetch)
     alerts: Alerts = field(default_factory=Alerts)
     log: Log = field(default_factory=Log)

@@ -6,6 +6,7 @@ A page counts what it shows: entries = new + known + refused, on each page row a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from fyke.db.connection import Connection
 from fyke.errors import UsageError
@@ -49,8 +50,14 @@ VALUES (?, ?, 'running', 1, '', ?, ?, ?)
 
 class PageStatements(Statements):
     async def page(self, pass_id: int, fence: int, page: PageCommit) -> PageResult:
-        now, rows = self._clock.now(), prepare(page.entries)
-        return await self._write(lambda connection: _write(connection, pass_id, fence, page, rows, now, hand=False))
+        now, rows, tries = self._clock.now(), prepare(page.entries), count()
+
+        def call(connection: Connection) -> PageResult:
+            # Repeated where a key that is not looked for was there: then it is.
+            trusted = page.fresh if next(tries) == 0 else frozenset()
+            return _write(connection, pass_id, fence, page, rows, now, hand=False, trusted=trusted)
+
+        return await self._write(call)
 
     async def submit(self, source_id: str, entries: Sequence[Entry]) -> PageResult:
         """As `page` on a listing of its own; what the ledger knows already is counted and stays as it is."""
@@ -71,7 +78,15 @@ class PageStatements(Statements):
 
 
 def _write(
-    connection: Connection, pass_id: int, fence: int, page: PageCommit, rows: list[Row], now: int, *, hand: bool
+    connection: Connection,
+    pass_id: int,
+    fence: int,
+    page: PageCommit,
+    rows: list[Row],
+    now: int,
+    *,
+    hand: bool,
+    trusted: frozenset[str] = frozenset(),
 ) -> PageResult:
     found = connection.execute(GUARD, (pass_id, fence)).fetchone()
     if found is None:
@@ -79,7 +94,9 @@ def _write(
     pages, listing, source_id, checkpoint_at = found
     seq = pages + 1
     source = read_facts(connection, [source_id])[source_id]
-    known = hold_items(connection, source, rows)
+    known = hold_items(connection, source, [row for row in rows if row.key not in trusted])
+    if not page.fresh.isdisjoint(known):
+        return PageResult(True, misjudged=True)
     missing = len(rows) - len(known)
     # What a person submits says less than any row of a list, whenever that was read.
     work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
@@ -101,8 +118,9 @@ def _write(
         ],
     )
     counts = work.counts
-    counts["entries"] = len(page.entries) + len(page.refused)
-    counts["known"], counts["refused"] = len(page.entries) - counts["new"], len(page.refused)
+    shown = len(page.entries) + page.skipped
+    counts["entries"] = shown + len(page.refused)
+    counts["known"], counts["refused"] = shown - counts["new"], len(page.refused)
     numbers = (counts["entries"], counts["new"], counts["known"], counts["refused"])
     values = (pass_id, seq, page.number, page.look, plain(page.url), *numbers, work.changed, page.read_at, now)
     connection.execute(PAGE, values)

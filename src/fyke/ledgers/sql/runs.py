@@ -17,7 +17,7 @@ from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import to_json
 from fyke.ledgers.sql.coverage import read_coverage
 from fyke.ledgers.sql.sources import ACTIVE, lock_source
-from fyke.ledgers.sql.state import plain
+from fyke.ledgers.sql.state import plain, space_of
 from fyke.ledgers.sql.walks import cut_runs, end_run, finish_pass, hold_run_of, read_runs
 from fyke.model import (
     Fields,
@@ -69,7 +69,9 @@ SHORTEN = "UPDATE run SET deadline = ? WHERE id = ?"
 OVERDUE = "SELECT id FROM run WHERE state = 'running' AND deadline <= ? ORDER BY id FOR UPDATE"
 TO_LOOK_AT = "SELECT 1 FROM run WHERE state = 'running' AND (deadline <= ? OR deadline > ? + limit_ms) LIMIT 1"
 PLACE = "SELECT p.listing_id, s.scope FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?"
-KNOWN = "SELECT key FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
+KNOWN = """
+SELECT key, entry_hash, state, pending FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))
+"""
 ANCHORS = """
 SELECT key FROM sighting
 WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?)) AND stretch_id IS NOT NULL
@@ -168,9 +170,12 @@ class RunStatements(Statements):
 
         def call(connection: Connection) -> dict[str, Standing]:
             listing, scope = connection.execute(PLACE, (pass_id,)).fetchone()
-            known = {key for (key,) in connection.execute(KNOWN, (scope, asked))}
+            known = {
+                key: (bytes(hash), state == "stored" and not pending)
+                for key, hash, state, pending in connection.execute(KNOWN, (scope, asked))
+            }
             anchors = {key for (key,) in connection.execute(ANCHORS, (listing, asked))}
-            return {key: Standing(key in known, key in anchors) for key in wanted}
+            return {key: Standing(key in known, key in anchors, *known.get(key, ())) for key in wanted}
 
         return await self._read(call)
 
@@ -263,4 +268,5 @@ def _start(connection: Connection, pass_id: int, worker: str, now: int) -> PassL
         etag=etag,
         last_modified=last_modified,
         accepted_refusals=frozenset(fingerprint for (fingerprint,) in accepted),
+        space=space_of(connection),
     )

@@ -36,6 +36,9 @@ BLOCKED = "SELECT id, blocks, paused_at FROM source WHERE name = ? FOR UPDATE"
 # of commits, and a late commit is not passed over. It is the last lock but the tally's.
 EVENT_LOCK = "SELECT value FROM meta WHERE name = 'ledger_id' FOR UPDATE"
 EVENT = "INSERT INTO event(kind, message, source, grp, at, data) VALUES (?, ?, ?, ?, ?, ?)"
+SET_META = "INSERT INTO meta(name, value) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value"
+SPACE = "cursor:known_space"
+SPACE_NAMES = "SELECT name, value FROM meta WHERE name IN ('epoch', 'ledger_id', 'cursor:known_space')"
 WORKERS = f"SELECT {', '.join(WORKER_COLUMNS)} FROM worker WHERE beat_at >= ? ORDER BY worker"
 
 
@@ -46,6 +49,18 @@ def write_events(connection: Connection, events: Sequence[Event], now: int) -> N
         connection.executemany(
             EVENT, [(e.kind, plain(e.message), e.source_id, e.group, e.at or now, to_json(e.data)) for e in events]
         )
+
+
+def space_of(connection: Connection) -> str:
+    """The name of this state of the items: ledger, epoch, and how often items were taken away."""
+    meta = dict(connection.execute(SPACE_NAMES).fetchall())
+    return f"{meta['ledger_id']}:{meta['epoch']}:{meta.get(SPACE, '0')}"
+
+
+def next_space(connection: Connection) -> None:
+    """What is remembered elsewhere of items is void from now on; in the transaction that takes items away."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ? FOR UPDATE", (SPACE,)).fetchone()
+    connection.execute(SET_META, (SPACE, str(int(row[0]) + 1 if row else 1)))
 
 
 def plain(text: str) -> str:
@@ -157,8 +172,7 @@ class StateStatements(Statements):
 
         if value is None:
             return await self._read(read)
-        statement = "INSERT INTO meta(name, value) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value"
-        await self._change(statement, (key, str(value)))
+        await self._change(SET_META, (key, str(value)))
         return value
 
     async def beat(self, worker: WorkerRow) -> None:
