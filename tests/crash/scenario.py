@@ -5,19 +5,18 @@ Two walks with an edit between them; of six notices one is gone for good (dead),
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
-from fyke.db.sqlite import open_connection
-from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sql import SqlLedger
+from fyke.db.connection import Connection
 from fyke.pipeline.auditor import audit
-from fyke.testing.effects import read_effects, written_twice
-from tests.crash.virtual import TimedDatabase
-from tests.crash.world import Fault, Point, World
+from fyke.testing.effects import Effect, read_effects, written_twice
+from tests.crash.asking import ask, live_tasks, rows, states
+from tests.crash.calls import OF_CALLS, Fault, Point
+from tests.crash.places import Place
+from tests.crash.world import World
 
 Plan = Mapping[Point, Fault]
 
@@ -41,6 +40,7 @@ READS = {
     "frontier.keys": 2,
     "frontier.known": 1,
     "frontier.stats": 1,
+    "frontier.damaged": 1,
 }
 """Calls that change nothing here, and how many of each are tried: what comes later repeats it."""
 CHANGES = {
@@ -79,13 +79,30 @@ AFTER_EDIT = {
 FAULTS_OF_READS = (Fault.DIE_BEFORE, Fault.NO_EFFECT, Fault.STOP_BEFORE)
 
 
+class Case(NamedTuple):
+    """One fault of the enumeration. `after_edit`: in the second walk."""
+
+    point: Point
+    fault: Fault
+    after_edit: bool = False
+
+    def __str__(self) -> str:
+        return f"{'after edit ' if self.after_edit else ''}{self.point[0]}#{self.point[1]}-{self.fault}"
+
+
 def points(names: Mapping[str, int]) -> list[Point]:
     return [(name, n) for name, most in names.items() for n in range(1, most + 1)]
 
 
-async def play(path: Path, first: Plan, second: Plan | None = None, after_edit: Plan | None = None) -> World:
+FIRST = [Case(point, fault) for point in points(CHANGES) for fault in OF_CALLS]
+FIRST += [Case(point, fault) for point in points(READS) for fault in FAULTS_OF_READS]
+SECOND = [Case(point, fault, after_edit=True) for point in points(AFTER_EDIT) for fault in OF_CALLS]
+"""All single faults of one machine, and of any other place."""
+
+
+async def play(place: Place, first: Plan, second: Plan | None = None, after_edit: Plan | None = None) -> World:
     """A life with the faults of `first`, one with those of `second`, recovery; an edit; a second walk, recovery."""
-    world = World(path)
+    world = World(place)
     await world.live(first)
     if second is not None:
         world.clock.jump(world.lease * 3)
@@ -106,17 +123,14 @@ async def broken_promises(world: World, *, deaths: bool = False) -> list[str]:
     """
     found = await broken_balance(world)
     wanted = {key: title for key, title in world.site.titles.items() if key not in world.site.gone}
-    with open_connection(world.path) as connection:
-        rows = dict(connection.execute("SELECT _key, title FROM notices"))
-        versions = dict(connection.execute("SELECT _key, _version FROM notices"))
-        states = dict(connection.execute("SELECT key, state FROM item"))
-        passes = Counter(state for (state,) in connection.execute("SELECT state FROM pass"))
-        effects, twice = read_effects(connection), written_twice(connection)
-    if rows != wanted:
-        found.append(f"rows {rows}, wanted {wanted}")
+    versions = dict(ask(world, "SELECT _key, _version FROM notices"))
+    walks = Counter(state for (state,) in ask(world, "SELECT state FROM pass"))
+    effects, twice = world.place.read(_written)
+    if (stored := rows(world)) != wanted:
+        found.append(f"rows {stored}, wanted {wanted}")
     expected = {key: "dead" if key in world.site.gone else "stored" for key in world.site.titles}
-    if states != expected:
-        found.append(f"states {states}, wanted {expected}")
+    if (ended := states(world)) != expected:
+        found.append(f"states {ended}, wanted {expected}")
     found += [f"version {version} of {key} was written {times} times" for _, key, version, times in twice]
     found += [f"{effect.key}: {effect.kind}" for effect in effects if effect.kind == "delete"]
     written = [(effect.key, effect.version) for effect in effects]
@@ -125,27 +139,28 @@ async def broken_promises(world: World, *, deaths: bool = False) -> list[str]:
     edited = {key for key, version in versions.items() if version > 1} - world.site.edited
     if edited:
         found.append(f"new versions of what was not edited: {sorted(edited)}")
-    if set(passes) - {"complete", *(["failed"] if deaths else [])}:
-        found.append(f"passes {dict(passes)}")
+    if set(walks) - {"complete", *(["failed"] if deaths else [])}:
+        found.append(f"passes {dict(walks)}")
     return found
 
 
 async def broken_balance(world: World) -> list[str]:
     """What the audit finds, and what is left open or in the frontier."""
-    database = TimedDatabase(world.path)
+    stores = await world.place.open(world.clock, Random(1), 1000)
     try:
-        frontier = SqlFrontier(database, world.clock, Random(1), lease_ms=1000)
-        report = await audit(SqlLedger(database, world.clock), frontier)
+        report = await audit(stores.ledger, stores.frontier)
     finally:
-        await database.close()
+        await stores.close()
     found = [f"audit: {finding.kind} {finding.key}: {finding.message}" for finding in report.findings]
     if not report.balanced or report.open:
         found.append(f"not balanced: {report}")
-    with sqlite3.connect(world.path) as connection:
-        live = connection.execute("SELECT key, state FROM task").fetchall()
-    if live:
+    if live := await live_tasks(world):
         found.append(f"left in the frontier: {live}")
     return found
+
+
+def _written(connection: Connection) -> tuple[list[Effect], list[tuple[str, str, int, int]]]:
+    return read_effects(connection), written_twice(connection)
 
 
 def _went_back(written: list[tuple[str, int]]) -> bool:

@@ -34,6 +34,7 @@ class PlayedSite:
     """What the site shows now. `titles`: key → title, newest first; `gone`: keys whose detail answers 404.
 
     `removed`: those that answer 410. `busy_once`: addresses that answer 503 with Retry-After to their first request.
+    `busy_s`: for how long.
     `blank`: how often a list page comes back without rows. `later`: what the details say besides, and no list tells
     of. `deadly`: addresses whose answer kills the process. `after_list`: what happens once a list page was made.
     `seconds`: how long an answer takes where it is not quick.
@@ -43,6 +44,7 @@ class PlayedSite:
         self.titles = {"e": "fünf", "d": "四", "c": "trois", "b": "two", "a": "uno"}
         self.gone, self.edited = {"c"}, {"d"}
         self.busy_once = {f"{HOST}/list/2", detail("b")}
+        self.busy_s = 2
         self.blank: Counter[int] = Counter()
         self.etag, self.later = "", ""
         self.deadly: set[str] = set()
@@ -70,7 +72,7 @@ class PlayedSite:
         url = request.url
         if url in self.busy_once:
             self.busy_once.discard(url)
-            return 503, {"retry-after": "2"}, "busy"
+            return 503, {"retry-after": str(self.busy_s)}, "busy"
         kind, name = url.removeprefix(f"{HOST}/").split("/")
         if kind == "list":
             return self._list(int(name), request.headers.get("If-None-Match", ""))

@@ -6,8 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from tests.crash.scenario import CHANGES, READS
-from tests.crash.test_single_faults import FIRST
+from tests.crash.scenario import CHANGES, FIRST, READS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "failures.md"
@@ -42,7 +41,7 @@ def names_of_tests() -> set[str]:
 def test_each_row_of_one_machine_names_what_proves_it() -> None:
     rows = table("On one machine")
     assert set(rows) == ONE_MACHINE
-    faults = {f"{name}#{n}-{fault}" for (name, n), fault in FIRST}
+    faults = set(map(str, FIRST))
     proofs = {number: set(re.findall(r"`([^`]+)`", line.split("|")[-2])) for number, line in rows.items()}
     assert [number for number, found in proofs.items() if not found] == []
     known = names_of_tests() | faults

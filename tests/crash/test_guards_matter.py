@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
@@ -30,12 +30,12 @@ from fyke.testing.ledger_steps import Book
 from fyke.testing.ledger_times import TimesContract
 from tests.crash import scenes
 from tests.crash.asking import ask
+from tests.crash.places import FilePlace, Place
 from tests.crash.site import PlayedSource
-from tests.crash.virtual import run_virtual
 from tests.crash.world import Fault, World, until_death
 
 Patch: TypeAlias = pytest.MonkeyPatch
-Scene: TypeAlias = Callable[[Path], Awaitable[list[str]]]
+Scene: TypeAlias = Callable[[Place], Coroutine[Any, Any, list[str]]]
 LEASE = 3_000
 
 
@@ -53,7 +53,7 @@ def no_generation(patch: Patch) -> None:
 
 
 def no_pending(patch: Patch) -> None:
-    without(patch, commits, "AND pending > 0", "", "STORED", "CLOSED", "UNREVISITED", "ATTEMPTED")
+    without(patch, commits, "pending = ?", "? IS NOT NULL", "STORED", "CLOSED", "UNREVISITED", "ATTEMPTED")
     patch.setattr(commits, "is_live", lambda target, result: target.generation == result.generation)
 
 
@@ -140,6 +140,11 @@ def no_memory_of_failures_told(patch: Patch) -> None:
     without(patch, commits, "final IS NULL", "0", "TOLD_BEFORE")
 
 
+def path_of(place: Place) -> Path:
+    assert isinstance(place, FilePlace)
+    return place.path
+
+
 def failed(error: AssertionError) -> list[str]:
     return [str(error) or "the case failed"]
 
@@ -147,8 +152,8 @@ def failed(error: AssertionError) -> list[str]:
 def ledger_case(case: Callable[[Book], Awaitable[None]]) -> Scene:
     """A case of the ledger's contract as a scene."""
 
-    async def scene(path: Path) -> list[str]:
-        database = SqliteDatabase(path.with_suffix(".case"))
+    async def scene(place: Place) -> list[str]:
+        database = SqliteDatabase(path_of(place).with_suffix(".case"))
         try:
             clock = FakeClock()
             ledger = SqlLedger(database, clock)
@@ -184,9 +189,9 @@ class Harness:
         self._clock.set(self._clock.now() + ms)
 
 
-async def stale_delivery(path: Path) -> list[str]:
+async def stale_delivery(place: Place) -> list[str]:
     """A case of the frontier's contract as a scene."""
-    database = SqliteDatabase(path)
+    database = SqliteDatabase(path_of(place))
     try:
         clock = FakeClock()
         frontier = SqlFrontier(database, clock, Random(1), lease_ms=LEASE)
@@ -200,17 +205,17 @@ async def stale_delivery(path: Path) -> list[str]:
     return []
 
 
-async def locked(path: Path) -> list[str]:
-    return await scenes.file_locked(path, 10.0)
+async def locked(place: Place) -> list[str]:
+    return await scenes.file_locked(place, 10.0)
 
 
-async def lost_reply(path: Path) -> list[str]:
+async def lost_reply(place: Place) -> list[str]:
     # The third commit tells that b is busy, or that c is gone.
-    return await scenes.lost_reply_of_a_commit(path, 3)
+    return await scenes.lost_reply_of_a_commit(place, 3)
 
 
-async def paused_scheduler(path: Path) -> list[str]:
-    world = World(path, PlayedSource(schedule=SourceSchedule(cron=("0 * * * *",))))
+async def paused_scheduler(place: Place) -> list[str]:
+    world = World(place, PlayedSource(schedule=SourceSchedule(cron=("0 * * * *",))))
     world.clock.jump(3_600_000)
 
     async def meanwhile() -> None:
@@ -251,31 +256,29 @@ GUARDS: list[tuple[Callable[[Patch], None], Scene]] = [
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("remove", "scene"), GUARDS, ids=[remove.__name__ for remove, _ in GUARDS])
 def test_without_its_guard_a_promise_breaks_and_with_it_none(
-    remove: Callable[[Patch], None], scene: Scene, ledger_file: Path, monkeypatch: Patch
+    remove: Callable[[Patch], None], scene: Scene, fresh_file: Callable[[], FilePlace], monkeypatch: Patch
 ) -> None:
-    copied = ledger_file.with_name("guarded.db")
-    copied.write_bytes(ledger_file.read_bytes())
-    assert run_virtual(play(scene, copied)) == []
+    assert play(scene, fresh_file()) == []
     remove(monkeypatch)
-    assert run_virtual(play(scene, ledger_file)) != []
+    assert play(scene, fresh_file()) != []
 
 
-async def play(scene: Scene, path: Path) -> list[str]:
-    return await scene(path)
+def play(scene: Scene, place: Place) -> list[str]:
+    return place.run(scene(place))
 
 
-def test_the_file_itself_refuses_a_slot_that_is_taken(ledger_file: Path) -> None:
+def test_the_file_itself_refuses_a_slot_that_is_taken(file_place: FilePlace) -> None:
     """The last guard of P1, whatever a scheduler of another version does."""
     row = "INSERT INTO run(source_id, slot, started_by, state, started_at, limit_ms, deadline)"
-    with sqlite3.connect(ledger_file) as connection:
+    with sqlite3.connect(file_place.path) as connection:
         connection.execute(f"{row} VALUES (1, 5, 'cron', 'running', 0, 1, 1)")
         with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
             connection.execute(f"{row} VALUES (1, 5, 'hand', 'running', 0, 1, 1)")
 
 
-def test_the_file_itself_refuses_a_second_item_of_a_key_and_a_second_task(ledger_file: Path) -> None:
+def test_the_file_itself_refuses_a_second_item_of_a_key_and_a_second_task(file_place: FilePlace) -> None:
     """P1: one item."""
-    with sqlite3.connect(ledger_file) as connection:
+    with sqlite3.connect(file_place.path) as connection:
         unique = {
             table: [
                 [column for _, _, column in connection.execute(f"PRAGMA index_info({name})")]

@@ -14,8 +14,8 @@ from fyke.db import sqlite as db
 from fyke.settings import load_settings
 from tests.crash import scenes
 from tests.crash.asking import ask, details, passes
+from tests.crash.places import FilePlace
 from tests.crash.scenario import broken_balance
-from tests.crash.virtual import run_virtual
 from tests.crash.world import World
 
 
@@ -23,11 +23,11 @@ from tests.crash.world import World
 @pytest.mark.parametrize(
     "point", [("ledger.commit", 1), ("frontier.lease", 3), ("ledger.page", 2), ("frontier.ack", 1)]
 )
-def test_a_file_locked_by_another_program_costs_nothing_but_time(point: tuple[str, int], ledger_file: Path) -> None:
+def test_a_file_locked_by_another_program_costs_nothing_but_time(point: tuple[str, int], file_place: FilePlace) -> None:
     """Row 22."""
 
     async def scene() -> None:
-        world = World(ledger_file)
+        world = World(file_place)
         world.site.gone = set()
         async with world.process() as process:
             process.calls.then[point] = lambda: scenes.lock(world, 25.0)
@@ -35,18 +35,18 @@ def test_a_file_locked_by_another_program_costs_nothing_but_time(point: tuple[st
             assert point not in process.calls.then
         assert await broken_balance(world) == []
         assert details(world) == {"a": 1, "b": 2, "c": 1, "d": 1, "e": 1}
-        assert ask(world, "SELECT count(*) FROM visit WHERE costs") == [(0,)]
+        assert ask(world, "SELECT count(*) FROM visit WHERE costs = 1") == [(0,)]
         assert passes(world) == ["complete"]
 
-    run_virtual(scene())
+    file_place.run(scene())
 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("seconds", [8.0, 11.0, 12.5, 14.0, 16.5, 19.0, 23.0, 30.0])
-def test_no_lease_of_a_living_worker_is_reaped_after_the_file_was_locked(seconds: float, ledger_file: Path) -> None:
+def test_no_lease_of_a_living_worker_is_reaped_after_the_file_was_locked(seconds: float, file_place: FilePlace) -> None:
     """Row 37: readers of a locked file are not disturbed, so the reaper must find out by itself."""
 
-    assert run_virtual(scenes.file_locked(ledger_file, seconds)) == []
+    assert file_place.run(scenes.file_locked(file_place, seconds)) == []
 
 
 class Disk:
@@ -82,11 +82,11 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 @pytest.mark.parametrize("point", [("ledger.page", 1), ("ledger.page", 2), ("ledger.commit", 1), ("frontier.offer", 2)])
-def test_a_full_disk_costs_nothing_but_time(point: tuple[str, int], disk: Disk, ledger_file: Path) -> None:
+def test_a_full_disk_costs_nothing_but_time(point: tuple[str, int], disk: Disk, file_place: FilePlace) -> None:
     """Row 22: long bodies, so that the file must grow for each row; room is made after a minute."""
 
     async def scene() -> None:
-        world = World(ledger_file)
+        world = World(file_place)
         world.site.gone = set()
         world.site.titles = {key: title * 3_000 for key, title in world.site.titles.items()}
         refused: list[bool] = []
@@ -105,10 +105,10 @@ def test_a_full_disk_costs_nothing_but_time(point: tuple[str, int], disk: Disk, 
         assert refused == [True]
         assert await broken_balance(world) == []
         assert details(world) == {"a": 1, "b": 2, "c": 1, "d": 1, "e": 1}
-        assert ask(world, "SELECT count(*) FROM visit WHERE costs") == [(0,)]
+        assert ask(world, "SELECT count(*) FROM visit WHERE costs = 1") == [(0,)]
         assert passes(world) == ["complete"]
 
-    run_virtual(scene())
+    file_place.run(scene())
 
 
 READER = """

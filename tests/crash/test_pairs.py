@@ -1,23 +1,24 @@
 """Pairs of faults and lives full of them, drawn by seed, for as long as there is time: `make crash`.
 
-FYKE_CRASH_SECONDS (290) for each test; FYKE_CRASH_SEED begins at that seed, which the test prints.
+FYKE_CRASH_SECONDS (290) for each test and place; FYKE_CRASH_SEED begins at that seed, which the test prints.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from random import Random
+from typing import Any, TypeAlias
 
 import pytest
 
 from fyke.model import DeadFilter, Outcome
+from tests.crash.calls import DAMAGES, OF_CALLS, Fault
+from tests.crash.pair import Pair
+from tests.crash.places import Place
 from tests.crash.scenario import AFTER_EDIT, CHANGES, READS, Plan, broken_promises, play, points
-from tests.crash.virtual import run_virtual
-from tests.crash.world import Fault, World
+from tests.crash.world import World
 
 SECONDS = float(os.environ.get("FYKE_CRASH_SECONDS", "290"))
 ALL = points(CHANGES | READS)
@@ -25,65 +26,66 @@ MOST_LIVES = 6
 DAY_MS = 86_400_000
 
 
-def drawn(random: Random, count: int, *, spread: int = 1) -> Plan:
+Told: TypeAlias = list[object]
+Scene: TypeAlias = Callable[[Place, Random, Told], Coroutine[Any, Any, list[str]]]
+
+
+def fault_at(place: Place, random: Random, name: str) -> Fault:
+    """What may happen there: others damage a server, and only the frontier's."""
+    damaged = isinstance(place, Pair) and name.startswith("frontier.")
+    faults: list[Fault] = [*OF_CALLS, *(DAMAGES if damaged else ())]
+    return random.choice(faults)
+
+
+def drawn(place: Place, random: Random, count: int, *, spread: int = 1) -> Plan:
     """So many faults at calls of one life. `spread`: how much later than in a life without faults they may be."""
     found = {}
     for _ in range(count):
         name, n = random.choice(ALL)
-        found[name, random.randint(1, n * spread)] = random.choice(list(Fault))
+        found[name, random.randint(1, n * spread)] = fault_at(place, random, name)
     return found
 
 
-def until_time_is_up(
-    made: Path, folder: Path, scene: Callable[[Path, Random, list[object]], Awaitable[list[str]]]
-) -> None:
-    """Play a scene seed after seed, each on a file of its own."""
+def until_time_is_up(fresh: Callable[[], Place], scene: Scene) -> None:
+    """Play a scene seed after seed, each on a fresh place."""
     first = int(os.environ.get("FYKE_CRASH_SEED", "0")) or Random().randrange(10**9)
     print(f"seeds from {first}")
     ends, seed = time.monotonic() + SECONDS, first
     while time.monotonic() < ends:
-        path, plan = Path(shutil.copy(made, folder / f"{seed}.db")), list[object]()
+        place, told = fresh(), Told()
         try:
-            found = run_virtual(_play(scene, path, Random(seed), plan))
+            found = place.run(scene(place, Random(seed), told))
         except BaseException as error:
-            raise AssertionError(f"FYKE_CRASH_SEED={seed}: {plan}") from error
-        assert found == [], f"FYKE_CRASH_SEED={seed}: {plan}"
-        for left in folder.glob(f"{seed}.db*"):
-            left.unlink()
+            raise AssertionError(f"FYKE_CRASH_SEED={seed}: {told}") from error
+        assert found == [], f"FYKE_CRASH_SEED={seed}: {told}"
         seed += 1
     print(f"{seed - first} seeds")
     assert seed > first
 
 
-async def _play(
-    scene: Callable[[Path, Random, list[object]], Awaitable[list[str]]], path: Path, random: Random, plan: list[object]
-) -> list[str]:
-    return await scene(path, random, plan)
-
-
-async def two_faults(path: Path, random: Random, told: list[object]) -> list[str]:
+async def two_faults(place: Place, random: Random, told: Told) -> list[str]:
     """Two faults: in one life, in two, or one of them after the edit."""
     kind = random.choice(("one life", "two lives", "after the edit"))
-    first, second = drawn(random, 1), drawn(random, 1)
+    first, second = drawn(place, random, 1), drawn(place, random, 1)
     told += [kind, first, second]
     if kind == "one life":
-        world = await play(path, {**first, **second})
+        world = await play(place, {**first, **second})
     elif kind == "two lives":
-        world = await play(path, first, second)
+        world = await play(place, first, second)
     else:
         name, n = random.choice(points(AFTER_EDIT))
-        after = {(name, n): random.choice(list(Fault))}
+        after = {(name, n): fault_at(place, random, name)}
         told.append(after)
-        world = await play(path, first, after_edit=after)
+        world = await play(place, first, after_edit=after)
     return await broken_promises(world)
 
 
-async def many_lives(path: Path, random: Random, told: list[object]) -> list[str]:
+async def many_lives(place: Place, random: Random, told: Told) -> list[str]:
     """Life after life with several faults each, some at once, some after all leases ran out, with edits between."""
-    world = World(path)
+    world = World(place)
     edits = 0
     for _ in range(random.randint(2, MOST_LIVES)):
-        plan = drawn(random, random.randint(1, 4), spread=2)
+        plan = drawn(place, random, random.randint(1, 4), spread=2)
         told.append(plan)
         await world.live(plan)
         if random.random() < 0.5:
@@ -105,10 +107,10 @@ async def many_lives(path: Path, random: Random, told: list[object]) -> list[str
 
 
 @pytest.mark.crash_long
-def test_pairs_of_faults_break_no_promise(made: Path, tmp_path: Path) -> None:
-    until_time_is_up(made, tmp_path, two_faults)
+def test_pairs_of_faults_break_no_promise(fresh_place: Callable[[], Place]) -> None:
+    until_time_is_up(fresh_place, two_faults)
 
 
 @pytest.mark.crash_long
-def test_many_faulty_lives_break_no_promise(made: Path, tmp_path: Path) -> None:
-    until_time_is_up(made, tmp_path, many_lives)
+def test_many_faulty_lives_break_no_promise(fresh_place: Callable[[], Place]) -> None:
+    until_time_is_up(fresh_place, many_lives)

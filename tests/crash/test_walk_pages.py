@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fyke.model import Request
 from tests.crash.asking import ask, passes
+from tests.crash.places import Place
 from tests.crash.site import HOST, PlayedSite
-from tests.crash.virtual import run_virtual
 from tests.crash.world import Fault, World
 
 
@@ -20,9 +18,9 @@ class EndingSite(PlayedSite):
         return (404, {}, "") if gone else (status, headers, text)
 
 
-def test_each_page_is_written_under_its_own_number_and_look(ledger_file: Path) -> None:
+def test_each_page_is_written_under_its_own_number_and_look(place: Place) -> None:
     async def scene() -> None:
-        world = World(ledger_file)
+        world = World(place)
         world.site.titles = {f"k{n}": f"title {n}" for n in range(7)}
         world.site.blank[2], world.site.busy_once = 1, set()
         await world.live()
@@ -30,14 +28,14 @@ def test_each_page_is_written_under_its_own_number_and_look(ledger_file: Path) -
         numbers = ask(world, "SELECT number, look FROM page ORDER BY seq")
         assert numbers == [(1, 0), (2, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1)]
 
-    run_virtual(scene())
+    place.run(scene())
 
 
-def test_a_walk_resumed_where_its_page_is_gone_begins_at_page_one(ledger_file: Path) -> None:
+def test_a_walk_resumed_where_its_page_is_gone_begins_at_page_one(place: Place) -> None:
     """So many rows were withdrawn meanwhile that there is no such page: that is not the end of what we were to read."""
 
     async def scene() -> None:
-        world = World(ledger_file)
+        world = World(place)
         world.site = EndingSite()
         world.site.busy_once, world.site.gone = set(), set()
         world.site.titles = {key: key for key in ("a1", "a2", "a3")}
@@ -50,4 +48,4 @@ def test_a_walk_resumed_where_its_page_is_gone_begins_at_page_one(ledger_file: P
         await world.recover()
         assert passes(world) == ["complete", "complete"]
 
-    run_virtual(scene())
+    place.run(scene())

@@ -1,19 +1,15 @@
 """Time that passes only while nothing happens: an event loop whose clock jumps to the next timer.
 
-The threads of the SQLite file work in real time; while one of them owes an answer the clock stands still. So a scenario
-of minutes takes what its database takes, and a busy machine changes nothing.
+The threads of the SQLite file, and servers, work in real time; while one of them owes an answer the clock stands
+still. So a scenario of minutes takes what its database takes, and a busy machine changes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import selectors
-import shutil
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 from fyke.db.sqlite import SqliteDatabase
@@ -92,47 +88,31 @@ class VirtualClock:
         self._moved += milliseconds
 
 
+@contextmanager
+def owed() -> Iterator[None]:
+    """Somebody outside the loop owes an answer: until then no time passes."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.pace.working += 1
+    try:
+        yield
+    finally:
+        loop.pace.working -= 1
+
+
 class TimedDatabase(SqliteDatabase):
     """A file whose answers the virtual clock waits for."""
 
     async def write(self, call: Callable[[SqliteConnection], T], *, durable: bool = True) -> T:
-        with self._owed():
+        with owed():
             return await super().write(call, durable=durable)
 
     async def read(self, call: Callable[[SqliteConnection], T]) -> T:
-        with self._owed():
+        with owed():
             return await super().read(call)
-
-    @contextmanager
-    def _owed(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        loop.pace.working += 1
-        try:
-            yield
-        finally:
-            loop.pace.working -= 1
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
-
-
-def run_virtual_again(make: Callable[[Path], Coroutine[Any, Any, T]], ledger_file: Path) -> T:
-    """As `run_virtual`; a world that is stuck is played once more from the same ledger, and only then a failure.
-
-    Seen twice in one of four whole runs of the suite and in none of 257 tries to bring it about: the tasks' stacks are
-    printed, so that whoever sees it next learns what it was.
-    """
-    spare = Path(shutil.copy(ledger_file, ledger_file.with_name("again.db")))
-    try:
-        return run_virtual(make(ledger_file))
-    except Stuck:
-        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
-        try:
-            gc.collect()
-        finally:
-            sys.unraisablehook = hook
-    return run_virtual(make(spare))

@@ -1,9 +1,9 @@
 """A small world for crash-point enumeration: every call of the pipeline to ledger, frontier and fetcher is counted
 by name.
 
-One life of the world is one process: real ledger and frontier on one SQLite file, the real worker, lister, collector,
-scheduler, reaper and reconciler. Only the network and the time are played. A fault is put at one call (or two); "death"
-ends the whole life there, and the next one starts from what is on the disk.
+One life of the world is one process: real ledger and frontier, the real worker, lister, collector, scheduler, reaper
+and reconciler. Only the network and the time are played. A fault is put at one call (or two); "death" ends the whole
+life there, and the next one starts from what is on the disk.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from fyke.errors import FetchFailed, TransientError
-from fyke.frontiers.sql import SqlFrontier
-from fyke.ledgers.sql import SqlLedger
+from fyke.app.sources import restore_lanes
+from fyke.errors import TransientError
 from fyke.model import LanePolicy
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
@@ -33,123 +32,17 @@ from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.pipeline.worker import Worker
 from fyke.policy.outcome import Limits
-from fyke.testing.effects import install_effect_log
+from tests.crash.calls import Calls, Events, Fault, Point, Proxy, Step
+from tests.crash.places import FilePlace, Place, Stores, fill
 from tests.crash.site import HOST, SOURCE_ID, PlayedFetcher, PlayedRobots, PlayedSite, PlayedSource
-from tests.crash.virtual import TimedDatabase, VirtualClock
+from tests.crash.virtual import VirtualClock
 
-LANE = HOST.removeprefix("http://")
-LEASE_MS = 9_000
-LIMITS = Limits(attempts=3, attempt_delays=(8_000, 16_000), backoff_base=1_000, hold_first=10_000)
-
-
-class Fault(StrEnum):
-    DIE_BEFORE = "die before"
-    DIE_AFTER = "die after"
-    NO_EFFECT = "error, no effect"
-    LOST_REPLY = "effect, but error"
-    TWICE = "done twice"
-    STOP_BEFORE = "stopped past the lease before it"
-    STOP_AFTER = "stopped past the lease after it"
-
-
-class Died(BaseException):
-    """The process is gone."""
-
+__all__ = ["LANE", "LEASE_MS", "Fault", "Point", "Process", "World", "prepare", "until_death"]
 
 T = TypeVar("T")
-Point: TypeAlias = tuple[str, int]
-"""A call: its name, and the how-manieth of that name it is in a life."""
-
-NEVER_FAULTY = frozenset({"frontier.wait", "ledger.close", "frontier.close", "fetcher.close"})
-"""They ask nobody and change nothing."""
-
-
-class Calls:
-    """The counting, shared by all proxies of a life. `meanwhile`: what others do while this one is stopped.
-
-    `then`: what happens just before a call. `away`: ledger and frontier are.
-    """
-
-    def __init__(
-        self, plan: Mapping[Point, Fault], meanwhile: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
-    ) -> None:
-        self.plan, self._meanwhile = dict(plan), meanwhile
-        self.counts: Counter[str] = Counter()
-        self.dead, self._awake = asyncio.Event(), asyncio.Event()
-        self._awake.set()
-        self.hit: list[tuple[Point, Fault]] = []
-        self.then: dict[Point, Callable[[], None]] = {}
-        self.away, self.failed = False, 0
-
-    async def make(self, name: str, call: Callable[[], Any]) -> Any:
-        await self._run_on()
-        self.counts[name] += 1
-        point = (name, self.counts[name])
-        fault = self.plan.pop(point, None)
-        if fault is not None:
-            self.hit.append((point, fault))
-        self.then.pop(point, lambda: None)()
-        if self.away and not name.startswith("fetcher."):
-            raise self._error(name, "is away")
-        if fault is Fault.DIE_BEFORE:
-            self.die()
-        if fault is Fault.NO_EFFECT:
-            raise self._error(name, "was refused")
-        if fault is Fault.STOP_BEFORE:
-            await self._stop()
-        try:
-            answer = await call()
-        except TransientError:
-            self.failed += 1
-            raise
-        if fault is Fault.TWICE:
-            answer = await call()
-        if fault is Fault.DIE_AFTER:
-            self.die()
-        if fault is Fault.LOST_REPLY:
-            raise self._error(name, "lost its reply")
-        if fault is Fault.STOP_AFTER:
-            await self._stop()
-        await self._run_on()
-        return answer
-
-    def die(self) -> None:
-        self.dead.set()
-        raise Died
-
-    async def _run_on(self) -> None:
-        await self._awake.wait()
-        if self.dead.is_set():
-            raise Died
-
-    async def _stop(self) -> None:
-        """As SIGSTOP: no call of this life goes out or comes back until others are done."""
-        self._awake.clear()
-        await self._meanwhile()
-        self._awake.set()
-
-    @staticmethod
-    def _error(name: str, what: str) -> Exception:
-        if name.startswith("fetcher."):
-            return FetchFailed("network", f"played: {name} {what}")
-        return TransientError(f"played: {name} {what}")
-
-
-class Proxy:
-    """Passes every call on, through the counting. A call that comes after a death is not made."""
-
-    def __init__(self, name: str, target: Any, calls: Calls) -> None:
-        self._name, self._target, self._calls = name, target, calls
-
-    def __getattr__(self, attribute: str) -> Any:
-        found, name = getattr(self._target, attribute), f"{self._name}.{attribute}"
-        if not asyncio.iscoroutinefunction(found) or name in NEVER_FAULTY:
-            return found
-
-        async def through(*args: Any, **kwargs: Any) -> Any:
-            return await self._calls.make(name, lambda: found(*args, **kwargs))
-
-        return through
+LANE = HOST.removeprefix("http://")
+LEASE_MS = 9_000
+LIMITS = Limits(attempts=3, attempt_delays=(4_000, 8_000), backoff_base=1_000, hold_first=10_000)
 
 
 class Process(Struct):
@@ -157,7 +50,7 @@ class Process(Struct):
 
     number: int
     calls: Calls
-    database: TimedDatabase
+    stores: Stores
     ledger: Any
     frontier: Any
     worker: Worker
@@ -169,12 +62,14 @@ class Process(Struct):
 class World:
     """Keeps the disk and the site between lives."""
 
-    def __init__(self, path: Path, source: PlayedSource | None = None) -> None:
-        self.path, self.clock = path, VirtualClock()
+    def __init__(self, place: Place | Path, source: PlayedSource | None = None) -> None:
+        self.place: Place = FilePlace(place) if isinstance(place, Path) else place
+        self.clock = VirtualClock()
         self.source = source or PlayedSource()
         self.site = PlayedSite()
         self.fetches: Counter[str] = Counter()
         self.processes: list[Process] = []
+        self.trace: list[Step] = []
         self.slots, self.lease, self.grace = 3, LEASE_MS, 2_000
         self.wait = 3_600_000
         self.meanwhile = self.another_does_the_work
@@ -184,12 +79,20 @@ class World:
         return [hit for process in self.processes for hit in process.calls.hit]
 
     @asynccontextmanager
-    async def process(self, plan: Mapping[Point, Fault] | None = None) -> AsyncIterator[Process]:
-        """The parts of a new process; what is left of it at the end is thrown away."""
-        number = len(self.processes) + 1
-        database, calls, random = TimedDatabase(self.path), Calls(plan or {}, self.meanwhile), Random(number)
-        ledger: Any = Proxy("ledger", SqlLedger(database, self.clock), calls)
-        frontier: Any = Proxy("frontier", SqlFrontier(database, self.clock, random, lease_ms=self.lease), calls)
+    async def process(self, plan: Mapping[Point, Fault] | None = None, *, made: bool = True) -> AsyncIterator[Process]:
+        """The parts of a new process; what is left of it at the end is thrown away.
+
+        `made`: it finds a frontier that is the ledger's. `run` sees to that by itself.
+        """
+        number, place = len(self.processes) + 1, self.place
+        random = Random(number)
+        place.expect((plan or {}).values())
+        stores = await place.open(self.clock, random, self.lease)
+        if made:
+            await stores.frontier.rebuild(*await stores.ledger.identity())
+        calls = Calls(plan or {}, Events(self.meanwhile, place.damage, place.changed, self.trace), number)
+        ledger: Any = Proxy("ledger", stores.ledger, calls)
+        frontier: Any = Proxy("frontier", stores.frontier, calls)
         fetcher: Any = Proxy("fetcher", PlayedFetcher(self.site, self.clock, self.fetches, calls.die), calls)
         stages, shelf = Stages(), SourceShelf(ledger, lambda _: self.source)
         sender = Sender(frontier, fetcher, PlayedRobots(), self.clock, Pace(frontier, self.clock))
@@ -205,22 +108,22 @@ class World:
         )
         worker = Worker(config, ledger, sender, shelf, self.clock, random, LIMITS, stages)
         scheduler = Scheduler(ledger, frontier, shelf, stages)
-        process = Process(number, calls, database, ledger, frontier, worker, scheduler, shelf, sender)
+        process = Process(number, calls, stores, ledger, frontier, worker, scheduler, shelf, sender)
         self.processes.append(process)
         try:
             yield process
         finally:
-            await database.close()
+            await stores.close()
 
     async def live(self, plan: Mapping[Point, Fault] | None = None) -> OnceReport | None:
         """One process: `run --once`; None if it died or gave up on the way."""
-        async with self.process(plan) as process:
+        async with self.process(plan, made=False) as process:
             return await until_death(process.calls, self.run(process))
 
     async def run(self, process: Process) -> OnceReport:
         """What `fyke run --once` does in a process."""
         await process.frontier.rebuild(*await process.ledger.identity())
-        await process.frontier.configure([LanePolicy(LANE, gap=0, jitter=0, concurrency=4)])
+        await self.configure(process)
         parts = OnceParts(
             ledger=process.ledger,
             frontier=process.frontier,
@@ -231,8 +134,17 @@ class World:
             random=Random(process.number),
             wait=self.wait,
             reap_s=5.0,
+            prepare=lambda: restore_lanes(self.shop(process)),
         )
         return await run_once(parts, [SOURCE_ID], asyncio.Event())
+
+    async def configure(self, process: Process) -> None:
+        await process.frontier.configure([LanePolicy(LANE, gap=0, jitter=0, concurrency=4)])
+
+    def shop(self, process: Process) -> Any:
+        """What `app` has of a process' stores."""
+        settings = SimpleNamespace(lanes={})
+        return SimpleNamespace(ledger=process.ledger, frontier=process.frontier, settings=settings, clock=self.clock)
 
     async def another_does_the_work(self) -> None:
         self.clock.jump(self.lease * 2)
@@ -247,13 +159,10 @@ class World:
 
 
 async def prepare(path: Path, source: PlayedSource | None = None) -> None:
-    """Tables, the source, and the triggers that log each write of a row."""
-    database, resolved = TimedDatabase(path), (source or PlayedSource()).resolved
-    ledger = SqlLedger(database, VirtualClock())
-    await ledger.migrate()
-    await ledger.apply_source(resolved)
-    await database.write(lambda connection: install_effect_log(connection, resolved.table))
-    await database.close()
+    """A file with the tables, the source, and the triggers that log each write of a row."""
+    stores = await FilePlace(path).open(VirtualClock(), Random(1), LEASE_MS)
+    await fill(stores.database, stores.ledger, (source or PlayedSource()).resolved)
+    await stores.close()
 
 
 async def until_death(calls: Calls, running: Awaitable[T]) -> T | None:
