@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,12 +75,13 @@ class Town:
         self.environ = {"FYKE_LEDGER": ledger, "FYKE_FRONTIER": frontier}
         self.roles: list[Role] = []
 
-    async def start(self, *arguments: str, **environ: str) -> Role:
+    async def start(self, *arguments: str, on: Sequence[str] = (), **environ: str) -> Role:
+        """`fyke …` in the folder; `on`: a command that runs it elsewhere."""
         log = self.folder / f"{len(self.roles)}-{arguments[0]}.log"
         own = {name: value for name, value in os.environ.items() if not name.startswith("FYKE_")}
         with log.open("wb") as written:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "fyke", *arguments),
+                *(*on, sys.executable, "-m", "fyke", *arguments),
                 cwd=self.folder,
                 env=own | self.environ | environ,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -146,11 +147,13 @@ async def open_town(
     concurrency: int = 4,
     grace: str = "2s",
     more: str = "",
+    cron: str = "* * * * *",
+    host: str = "127.0.0.1",
 ) -> Town:
-    """A town whose source is applied; all its processes end with `stack`."""
-    site = await stack.enter_async_context(await serve_site(config))
+    """A town whose source is applied; all its processes end with `stack`. `host`: where the site listens."""
+    site = await stack.enter_async_context(await serve_site(config, host))
     (folder / "sources").mkdir()
-    text = SOURCE.format(url=site.url, concurrency=16).replace("0 8 1 1 *", "* * * * *")
+    text = SOURCE.format(url=site.url, concurrency=16).replace("0 8 1 1 *", cron)
     (folder / "sources" / "lab.yaml").write_text(text, encoding="utf-8")
     toml = SHORT.format(concurrency=concurrency, grace=grace, more=more)
     (folder / "fyke.toml").write_text(toml, encoding="utf-8")
