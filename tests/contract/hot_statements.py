@@ -19,7 +19,7 @@ HOT = {
     "death: items": deaths.ITEMS,
     "death: open letters": deaths.OPEN,
     "death: letter": deaths.LETTER,
-    "death: close": deaths.CLOSE_LETTER,
+    "death: close": deaths.CLOSE,
     "commit: items": commits.ITEMS,
     "commit: stored": commits.STORED,
     "commit: closed": commits.CLOSED,
@@ -40,4 +40,4 @@ HOT = {
 # A walk along an index that holds only what is pending or running, in order: LIMIT ends it.
 BY_PARTIAL_INDEX = {"due items": "item_pending", "due passes": "pass_running"}
 # Changes that are made once in a transaction; the others are made for many rows at a time.
-ONCE = frozenset({"covered", "page: count"})
+ONCE = frozenset({"covered", "covered before", "page: count"})

@@ -27,8 +27,10 @@ ITEMS = """
 SELECT id, source_id, scope, key, url, state, entry_hash, head_n, head_hash, first_started_at, paused_base, generation,
   pending FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
 """
-# Not `= 1`: PostgreSQL would walk the index of all that is pending, which it took for nearly empty a moment ago.
-LIVE = "id = ? AND generation = ? AND pending > 0"
+# What is pending comes as a value, which is 1: PostgreSQL would begin at all pending items, of which it has seen none
+# when it last counted them.
+LIVE = "id = ? AND generation = ? AND pending = ?"
+DUE = 1
 STORED = f"""
 UPDATE item SET state = 'stored', pending = 0, closed_at = ?, outcome = '', reason = '', head_n = ?, head_hash = ?
 WHERE {LIVE}
@@ -144,7 +146,7 @@ def _told_before(connection: Connection, visits: list[Visit]) -> set[tuple[Any, 
 def _write(connection: Connection, batch: Batch) -> None:
     """Items, records, what became of those that were refused, history; the tally last."""
     for item in batch.attempted.values():
-        row = (*item.lost, item.paused_base, item.first_started_at, item.id, item.generation)
+        row = (*item.lost, item.paused_base, item.first_started_at, item.id, item.generation, DUE)
         batch.updates[ATTEMPTED].append(row)
     for statement in (ATTEMPTED, STORED, CLOSED, UNREVISITED):
         connection.executemany(statement, batch.updates[statement])
@@ -208,7 +210,7 @@ def _stored(batch: Batch, visit: Visit, target: Target) -> None:
     r, source = visit.result, batch.sources[target.source_id]
     new = visit.record is not None and r.record_hash != target.head_hash
     n, hash = (target.head_n + 1, r.record_hash) if new else (target.head_n, target.head_hash)
-    batch.updates[STORED].append((batch.now, n, hash, r.item_id, r.generation))
+    batch.updates[STORED].append((batch.now, n, hash, r.item_id, r.generation, DUE))
     batch.stored.append((visit, target))
     if new:
         draft = Draft(
@@ -252,10 +254,10 @@ def _closed(batch: Batch, visit: Visit, target: Target, final: ItemState) -> Non
     r, reason = visit.result, plain(visit.result.reason)
     first = target.state == "open"
     if first:
-        row = (final.value, batch.now, r.outcome.value, reason, r.item_id, r.generation)
+        row = (final.value, batch.now, r.outcome.value, reason, r.item_id, r.generation, DUE)
         batch.updates[CLOSED].append(row)
     else:
-        batch.updates[UNREVISITED].append((r.item_id, r.generation))
+        batch.updates[UNREVISITED].append((r.item_id, r.generation, DUE))
     _record_visit(batch, visit, target)
     if final is ItemState.DEAD:
         _died(batch, visit, target, r.outcome, reason, dead=first)

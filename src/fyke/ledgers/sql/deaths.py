@@ -5,23 +5,23 @@ Keeps P2: an item that dies has its letter in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from fyke.db.connection import Connection, listed
+from fyke.db.connection import Connection, Listed, listed
 
 ITEMS = """
 SELECT id, source_id, scope, key, url, generation, first_started_at, entry FROM item
 WHERE id IN (SELECT value FROM json_each(?))
 """
-OPEN = "SELECT item_id FROM dead WHERE closed_at IS NULL AND item_id IN (SELECT value FROM json_each(?))"
+OPEN = "SELECT item_id, id FROM dead WHERE closed_at IS NULL AND item_id IN (SELECT value FROM json_each(?))"
 LETTER = """
 INSERT INTO dead(item_id, source_id, scope, key, url, generation, entry, outcome, reason, attempts, worker, first_at,
   died_at, evidence)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-CLOSE_LETTER = "UPDATE dead SET closed_at = ?, closed_reason = ? WHERE item_id = ? AND closed_at IS NULL"
+CLOSE = "UPDATE dead SET closed_at = ?, closed_reason = ? WHERE id = ?"
 
 
 class Death(Struct):
@@ -41,7 +41,7 @@ def write_deaths(connection: Connection, deaths: Sequence[Death], now: int) -> N
     if not deaths:
         return
     ids = listed(sorted(death.item_id for death in deaths))
-    written = {item for (item,) in connection.execute(OPEN, (ids,))}
+    written = _open_letters(connection, ids)
     items = {row[0]: row[1:] for row in connection.execute(ITEMS, (ids,))}
     rows = []
     for d in sorted(deaths, key=lambda death: death.item_id):
@@ -51,3 +51,16 @@ def write_deaths(connection: Connection, deaths: Sequence[Death], now: int) -> N
             told = (d.outcome, d.reason, d.attempts, d.worker, first_at, now, d.evidence)
             rows.append((d.item_id, source, scope, key, url, generation, entry, *told))
     connection.executemany(LETTER, rows)
+
+
+def close_letters(connection: Connection, reasons: Mapping[int, str], now: int) -> None:
+    """Close the open letters of items that this transaction holds; the reason for each item."""
+    if not reasons:
+        return
+    letters = _open_letters(connection, listed(sorted(reasons)))
+    connection.executemany(CLOSE, [(now, reasons[item], id) for item, id in sorted(letters.items())])
+
+
+def _open_letters(connection: Connection, items: Listed) -> dict[int, int]:
+    """item -> its open letter"""
+    return dict(connection.execute(OPEN, (items,)).fetchall())

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from fyke.db.connection import Connection, Listed, listed
 from fyke.ledgers.sql.cleaning import clean_json
-from fyke.ledgers.sql.deaths import CLOSE_LETTER, Death, write_deaths
+from fyke.ledgers.sql.deaths import Death, close_letters, write_deaths
 from fyke.ledgers.sql.fills import Fill
 from fyke.ledgers.sql.letters import FRESH
 from fyke.ledgers.sql.records import Draft, SourceFacts, write_drafts, write_tally
@@ -100,7 +100,7 @@ class PageWork(Struct):
     stores: list[tuple[Any, ...]] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
     heads: dict[int, bytes | None] = field(default_factory=dict)  # item id -> hash of the head version before
-    closed_letters: list[tuple[int, str, int]] = field(default_factory=list)
+    closed_letters: dict[int, str] = field(default_factory=dict)  # item id -> why
     counts: Counter[str] = field(default_factory=Counter)
     due: list[Task] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -193,7 +193,7 @@ def _meet(work: PageWork, row: Row, item: Item) -> None:
             work.refreshes.append((*request, item.id))
     elif _opens_again(item, work.now):
         work.reopenings.append((*request, work.now, work.now, item.id))
-        work.closed_letters.append((work.now, "listed again", item.id))
+        work.closed_letters[item.id] = "listed again"
         work.counts[item.state] -= 1
         work.counts["open"] += 1
         generation, attempts, pending = generation + 1, 0, 1
@@ -224,7 +224,7 @@ def _store(work: PageWork, row: Row, item: Item, request: tuple[Any, ...]) -> No
     if item.state != "stored":
         work.counts[item.state] -= 1
         work.counts["stored"] += 1
-        work.closed_letters.append((work.now, "stored from a later entry", item.id))
+        work.closed_letters[item.id] = "stored from a later entry"
     if new:
         work.heads[item.id] = item.head_hash
         _draft(work, row, item.id, n)
@@ -255,7 +255,7 @@ def write_work(connection: Connection, work: PageWork) -> None:
         connection.executemany(statement, rows)
     refused = write_drafts(connection, work.source.table, work.drafts, work.now)
     work.counts["versions"] += len(work.drafts) - len(refused)
-    connection.executemany(CLOSE_LETTER, sorted(letter for letter in work.closed_letters if letter[2] not in refused))
+    close_letters(connection, {id: why for id, why in work.closed_letters.items() if id not in refused}, work.now)
     _refuse(connection, work, {item_id: plain(message) for item_id, message in refused.items()})
     fill = Fill()
     for draft in work.drafts:
