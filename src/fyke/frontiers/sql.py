@@ -258,8 +258,13 @@ class SqlFrontier:
 
         if self._server:
             last = await self._db.read(lambda connection: connection.execute(sql.LAST_SEQ).fetchone()[0])
-            while await self._write(lambda connection, now: places.remove_old(connection, last, EMPTIED_AT_ONCE)):
-                pass
+            after = -1
+
+            def remove(connection: Connection, now: int) -> int:
+                return places.remove_old(connection, after, last, EMPTIED_AT_ONCE)
+
+            while after:
+                after = await self._write(remove)
         return await self._write(empty)
 
     async def damaged(self) -> str:

@@ -166,23 +166,24 @@ def drop(connection: Connection, keys: Sequence[tuple[str, int]]) -> int:
     return len(rows)
 
 
-def remove_old(connection: Connection, last: int, limit: int) -> bool:
-    """Remove some tasks up to seq `last`, leased ones too; False where none was left. For a frontier that is emptied:
-    a server has a limit of time for each statement."""
-    rows = connection.execute(sql.OLD_TASKS, (last, limit)).fetchall()
+def remove_old(connection: Connection, after: int, last: int, limit: int) -> int:
+    """Remove some tasks, leased ones too, behind seq `after` up to `last`; where to go on, 0 at the end. For a frontier
+    that is emptied: a server has a limit of time for each statement."""
+    # From where the last step ended: rows that are gone are passed over slowly until the server has cleaned up.
+    rows = connection.execute(sql.OLD_TASKS, (after, last, limit)).fetchall()
     if not rows:
-        return False
+        return 0
     locked = locks.by_id(connection, (row[1] for row in rows))
     if locked is not None:
-        rows = connection.execute(sql.OLD_TASKS, (last, limit)).fetchall()
-        # Those of a lane that nobody knows are left to whoever empties all.
-        rows = [row for row in rows if row[1] in locked]
+        rows = connection.execute(sql.OLD_TASKS, (after, last, limit)).fetchall()
+    # Those of no lane are left to whoever empties all.
+    known = [row for row in rows if locked is None or row[1] in locked]
     moves = LaneMoves(connection, locked)
-    for _, lane_id, pool, state in rows:
+    for _, lane_id, pool, state in known:
         moves.leave(lane_id, pool, state)
-    connection.execute(sql.REMOVE, (listed(row[0] for row in rows),))
+    connection.execute(sql.REMOVE, (listed(row[0] for row in known),))
     moves.write()
-    return bool(rows)
+    return int(rows[-1][0]) if rows else after
 
 
 # --- Given back by their holders ---
