@@ -257,6 +257,23 @@ class TestPlaces:
         await frontier.mend()
         assert left_over(harness.server) <= KEPT
 
+    async def test_a_lane_that_no_lease_would_look_at_is_shown_again(
+        self, frontier: RedisFrontier, harness: RedisHarness
+    ) -> None:
+        await open_free(frontier)
+        tasks = [item(ref) for ref in range(3)]
+        for heal in ("offer", "mend"):
+            await offer_missing(frontier, tasks)
+            harness.server.delete(harness.key("due:text:1"))
+            assert await take(frontier) == []
+            if heal == "offer":
+                assert await frontier.known(["i0", "i1", "i2"]) == [None] * 3
+                assert await frontier.offer(tasks) == 0
+            else:
+                assert (await frontier.mend()).requeued > 0
+            assert await frontier.known(["i0", "i1", "i2"]) == [1] * 3
+            assert await frontier.ack(await take(frontier)) == [True] * 3
+
     async def test_a_task_in_two_places_is_leased_once(self, frontier: RedisFrontier, harness: RedisHarness) -> None:
         await open_free(frontier)
         await frontier.offer([item(1)])
