@@ -213,12 +213,35 @@ async def test_each_session_is_set_as_we_need_it(database: ServerDatabase) -> No
         text += " current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout')"
         wanted: Any = ("read committed", "25s", "8s", "15s")
     else:
-        text = "SELECT @@tx_isolation, @@innodb_lock_wait_timeout, @@idle_write_transaction_timeout,"
+        text = "SELECT @@tx_isolation, @@innodb_lock_wait_timeout, @@idle_transaction_timeout,"
         text += " @@collation_connection"
         wanted = ("READ-COMMITTED", 8, 15, "utf8mb4_nopad_bin")
         (mode,) = await database.write(lambda connection: connection.execute("SELECT @@sql_mode").fetchone())
         assert {"STRICT_ALL_TABLES", "NO_BACKSLASH_ESCAPES"} <= set(mode.split(","))
     assert await database.write(lambda connection: connection.execute(text).fetchone()) == wanted
+
+
+async def test_who_stands_still_with_locks_loses_them_soon_and_a_reader_has_time(database: ServerDatabase) -> None:
+    """A transaction that has only locked rows so far counts as one that writes: its host may be cut off just then."""
+    asked = (
+        "SELECT current_setting('idle_in_transaction_session_timeout')"
+        if database.dialect == "postgres"
+        else "SELECT @@idle_transaction_timeout, @@idle_write_transaction_timeout, @@idle_readonly_transaction_timeout"
+    )
+
+    def limit(connection: Connection) -> list[str]:
+        return [str(value) for value in connection.execute(asked).fetchone()]
+
+    def changed(connection: Connection) -> None:
+        connection.execute("INSERT INTO item(key) VALUES ('a')")
+
+    soon, long = (["15s"], ["0"]) if database.dialect == "postgres" else (["15", "0", "0"], ["300", "0", "0"])
+    for _ in range(2):
+        assert await database.write(limit) == soon
+        assert await database.read(limit) == long
+    with pytest.raises(Exception, match=r"(?i)read.only"):
+        await database.read(changed)
+    await database.write(changed)
 
 
 async def test_a_refused_statement_that_is_passed_over_does_not_become_a_lost_write(database: ServerDatabase) -> None:

@@ -125,7 +125,7 @@ class Network:
 def let_hosts_in(server: PostgresServer | MariaServer) -> None:
     """The database's user may come from all hosts, not from the loopback alone."""
     if isinstance(server, MariaServer):
-        server.execute(f"GRANT ALL ON *.* TO 'fyke'@'{SUBNET.format('%')}'")
+        server.execute(f"GRANT ALL ON *.* TO 'fyke'@'{SUBNET.format('%')}' IDENTIFIED BY ''")
 
 
 def postgres_options(folder: Path) -> dict[str, str]:

@@ -41,12 +41,15 @@ SESSION = (
     f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_S},"
     f" lock_wait_timeout = {LOCK_S}, wait_timeout = 600"
 )
-MARIADB = (
-    f"SET SESSION idle_write_transaction_timeout = {IDLE_S}, max_statement_time = {READ_S},"
-    " in_predicate_conversion_threshold = 0"
-)
+MARIADB = f"SET SESSION max_statement_time = {READ_S}, in_predicate_conversion_threshold = 0"
+# Its limit for transactions that write would leave out one that has only locked rows so far.
+STANDS_STILL = f"SET SESSION idle_transaction_timeout = {IDLE_S}"
 COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+# The same, and a limit of a read, which locks nothing, in one round trip.
+MARIADB_SNAPSHOT = (
+    f"SET @@tx_isolation = 'REPEATABLE-READ', @@tx_read_only = 1, @@session.idle_transaction_timeout = {READ_S:.0f}"
+)
 NOW = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)"
 FACTS = "SELECT VERSION(), @@max_allowed_packet"
 NUMBERED = """
@@ -262,6 +265,7 @@ class MysqlDatabase(ServerDatabase):
                 await session.say(statement, CONNECT_S)
             if session.mariadb:
                 await session.say(MARIADB, CONNECT_S)
+                await session.say(STANDS_STILL, CONNECT_S)
             await timed(raw.rollback(), CONNECT_S)
         except BaseException:
             raw.close()
@@ -280,7 +284,11 @@ class MysqlDatabase(ServerDatabase):
     async def _begin(self, raw: Session, *, read: bool, durable: bool) -> None:
         # A transaction begins by itself with its first statement.
         if read:
-            await raw.say(SNAPSHOT, COMMAND_S)
+            await raw.say(MARIADB_SNAPSHOT if raw.mariadb else SNAPSHOT, COMMAND_S)
+            raw.patient = raw.mariadb
+        elif raw.patient:
+            await raw.say(STANDS_STILL, COMMAND_S)
+            raw.patient = False
 
     async def _commit(self, raw: Session, *, notify: bool) -> None:
         await timed(raw.raw.commit(), COMMAND_S)

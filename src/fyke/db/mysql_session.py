@@ -28,6 +28,7 @@ class Session:
         self.raw = raw
         self.packet = 0
         self.mariadb = False
+        self.patient = False  # a transaction of it may stand still for as long as a read
         self._prepared: dict[str, Any] = {}
 
     async def run(self, sql: str, values: Sequence[Any], seconds: float) -> Any:
