@@ -7,6 +7,7 @@ HOT = {
     "page: guard": pages.GUARD,
     "page: known": entries.KNOWN,
     "page: held": entries.HELD,
+    "page: held alone": entries.HELD_ALONE,
     "page: refresh": entries.REFRESH,
     "page: renew": entries.RENEW,
     "page: reopen": entries.REOPEN,

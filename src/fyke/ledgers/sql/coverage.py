@@ -30,9 +30,10 @@ WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?))
 """
 # What a page shows gets its last pass from it. Where the one before is suspicious, a person may still accept it, and
 # only then does it cover: what it has shown stays on record.
+# (Not `stretch_id IS NULL`: PostgreSQL would walk the index of all such sightings, thinking that they are few.)
 SHOWN_LAST = """
-SELECT last_pass, key, item_id, stretch_id FROM sighting
-WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?))
+SELECT last_pass, key, item_id FROM sighting
+WHERE listing_id = ? AND key IN (SELECT value FROM json_each(?)) AND coalesce(stretch_id, 0) = 0 AND last_pass <> ?
 """
 SUSPICIOUS = "SELECT id FROM pass WHERE state = 'suspicious' AND id IN (SELECT value FROM json_each(?))"
 KEEP_SHOWN = """
@@ -99,8 +100,7 @@ def cover(connection: Connection, pass_id: int, *, joined: bool, now: int, reaso
 
 def keep_shown(connection: Connection, pass_id: int, listing_id: int, keys: Iterable[str]) -> None:
     """Before a page's sightings are written: keep what suspicious passes have shown of these keys."""
-    rows = connection.execute(SHOWN_LAST, (listing_id, listed(keys))).fetchall()
-    loose = [row[:3] for row in rows if row[3] is None and row[0] != pass_id]
+    loose = connection.execute(SHOWN_LAST, (listing_id, listed(keys), pass_id)).fetchall()
     if loose:
         passes = listed(sorted({row[0] for row in loose}))
         suspicious = {id for (id,) in connection.execute(SUSPICIOUS, (passes,))}

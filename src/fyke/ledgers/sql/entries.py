@@ -26,11 +26,13 @@ REOPENED = frozenset({("dead", Outcome.NOT_FOUND), ("dead", Outcome.GAVE_UP), ("
 
 KNOWN = "SELECT id FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
 MAKERS = "SELECT name FROM typed_table WHERE name = ? FOR UPDATE"
-HELD = """
-SELECT key, id, source_id, state, outcome, generation, pending, attempts, entry_hash, entry_at, reopened, reopened_at,
-  head_n, head_hash, lane
-FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
+COLUMNS = """
+key, id, source_id, state, outcome, generation, pending, attempts, entry_hash, entry_at, reopened, reopened_at, head_n,
+head_hash, lane
 """
+HELD = f"SELECT {COLUMNS} FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE"
+# SQLite has one writer, and all is locked.
+HELD_ALONE = f"SELECT {COLUMNS} FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))"
 INSERT = """
 INSERT INTO item(id, source_id, scope, key, url, lane, pool, priority, entry_hash, entry_at, published_at, state,
   pending, opened_at, due_at, closed_at, head_n, head_hash, entry)
@@ -125,6 +127,8 @@ def hold_items(connection: Connection, source: SourceFacts, rows: list[Row]) -> 
     made before is known then (P1), and nobody is refused by the key again and again.
     """
     keys = listed([row.key for row in rows])
+    if connection.dialect == "sqlite":
+        return {row[0]: Item(*row) for row in connection.execute(HELD_ALONE, (source.scope, keys))}
     ids = _ids_of(connection, source.scope, keys)
     if len(ids) < len(rows):
         connection.execute(MAKERS, (source.table.name,))
