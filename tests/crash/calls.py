@@ -151,8 +151,11 @@ class Calls:
     async def _stop(self) -> None:
         """As SIGSTOP: no call of this life goes out or comes back until others are done."""
         self._awake.clear()
-        await self._events.meanwhile()
-        self._awake.set()
+        try:
+            await self._events.meanwhile()
+        finally:
+            # Whoever asked may have been cancelled by a time limit, which a stopped process meets when it wakes.
+            self._awake.set()
 
     @staticmethod
     def _error(name: str, what: str) -> Exception:

@@ -161,6 +161,8 @@ class Pair:
         return self
 
     def _restore(self, connection: Sql) -> None:
+        for (name,) in connection.execute("SELECT name FROM typed_table WHERE name <> 'notices'").fetchall():
+            connection.execute(f'DROP TABLE IF EXISTS "{name}"')
         for statement in self._again:
             connection.execute(statement)
 

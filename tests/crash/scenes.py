@@ -201,3 +201,32 @@ async def reap_for(world: World, process: Process, seconds: float) -> int:
     stop.set()
     await task
     return total
+
+
+def away_for(world: World, process: Process, seconds: float) -> None:
+    """From now on all servers are away, for so long."""
+    process.calls.away = True
+
+    def come_back() -> None:
+        process.calls.away = False
+
+    asyncio.get_running_loop().call_later(seconds, come_back)
+
+
+async def servers_away(place: Place) -> list[str]:
+    """A holder and a reaper are two processes; the servers are away for longer than a lease."""
+    world = World(place)
+    world.site.gone, world.site.busy_once = set(), set()
+    world.site.seconds = {detail(key): 60.0 for key in world.site.titles}
+    async with world.process() as holder:
+        running = asyncio.create_task(world.run(holder))
+        while sum(details(world).values()) < world.slots:
+            await world.clock.sleep(0.1)
+        async with world.process() as other:
+            looking = asyncio.create_task(reap_for(world, other, 120))
+            for process in (holder, other):
+                away_for(world, process, 30)
+            reaped = await looking
+        await running
+    found = differing("reaped", reaped, 0) + differing("fetches", set(details(world).values()), {1})
+    return found + await broken_balance(world)

@@ -11,11 +11,11 @@ import pytest
 from fyke.pipeline.loops import every
 from fyke.pipeline.reconciler import Reconciler
 from fyke.ports import SourceSchedule
+from tests.crash import scenes
 from tests.crash.asking import ask, details, live_tasks, passes, states
 from tests.crash.places import Place
 from tests.crash.scenario import broken_balance, broken_promises
-from tests.crash.scenes import reap_for
-from tests.crash.site import PlayedSource, detail
+from tests.crash.site import PlayedSource
 from tests.crash.world import Fault, Process, World, until_death
 
 MINUTE, HOUR = 60_000, 3_600_000
@@ -168,16 +168,6 @@ def test_a_clock_that_is_set_while_working_breaks_no_promise(
     place.run(scene())
 
 
-def away_for(world: World, process: Process, seconds: float) -> None:
-    """From now on all servers are away, for so long."""
-    process.calls.away = True
-
-    def come_back() -> None:
-        process.calls.away = False
-
-    asyncio.get_running_loop().call_later(seconds, come_back)
-
-
 @pytest.mark.parametrize(
     "point", [("ledger.commit", 1), ("frontier.lease", 3), ("ledger.page", 2), ("ledger.end_pass", 1)]
 )
@@ -194,7 +184,7 @@ def test_workers_park_while_the_database_is_away_and_go_on_within_seconds_of_its
 
         def begin() -> None:
             nonlocal back_at
-            away_for(world, process, outage)
+            scenes.away_for(world, process, outage)
             back_at = world.clock.monotonic() + outage
 
         async with world.process() as process:
@@ -222,23 +212,4 @@ def test_workers_park_while_the_database_is_away_and_go_on_within_seconds_of_its
 
 def test_nobody_reaps_what_living_holders_could_not_renew(place: Place) -> None:
     """Row 37: holder and reaper are two processes, and the reaper may look first when the database is back."""
-
-    async def scene() -> None:
-        world = World(place)
-        world.site.gone, world.site.busy_once = set(), set()
-        world.site.seconds = {detail(key): 60.0 for key in world.site.titles}
-        async with world.process() as holder:
-            running = asyncio.create_task(world.run(holder))
-            while sum(details(world).values()) < world.slots:
-                await world.clock.sleep(0.1)
-            async with world.process() as other:
-                looking = asyncio.create_task(reap_for(world, other, 120))
-                for process in (holder, other):
-                    away_for(world, process, 30)
-                reaped = await looking
-            assert reaped == 0
-            await running
-        assert set(details(world).values()) == {1}
-        assert await broken_balance(world) == []
-
-    place.run(scene())
+    assert place.run(scenes.servers_away(place)) == []

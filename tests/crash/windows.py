@@ -53,10 +53,8 @@ def hit(name: str, *faults: Fault, what: str = "", after: str = "", again: str =
 
     def mark(trace: Trace) -> bool:
         for place in steps(trace, name, *faults, what=what):
-            mine = [step for step in trace[:place] if step.process == trace[place].process]
-            if after and not any(steps(mine, after, how="done")):
-                continue
-            if not again or any(steps(trace[place + 1 :], again, what=what, how="done")):
+            was = not after or any(steps(before(trace, place), after, how="done"))
+            if was and (not again or any(steps(trace[place + 1 :], again, what=what, how="done"))):
                 return True
         return False
 
@@ -77,14 +75,29 @@ def overtaken(name: str, *, what: str = "") -> Mark:
     return mark
 
 
+def then(trace: Trace, *calls: tuple[str, str]) -> bool:
+    """Whether these calls (name, about what) were done one after the other."""
+    rest = trace
+    for name, what in calls:
+        found = next(steps(rest, name, what=what, how="done"), None)
+        if found is None:
+            return False
+        rest = rest[found + 1 :]
+    return True
+
+
+def before(trace: Trace, place: int) -> Trace:
+    """What the process of a step had asked for until then."""
+    return [step for step in trace[:place] if step.process == trace[place].process]
+
+
 def page_lost(trace: Trace) -> bool:
     """A list page was fetched and not written; it was asked for again, and then written."""
     for place in steps(trace, "ledger.page", F.DIE_BEFORE, F.NO_EFFECT):
-        mine = [step for step in trace[:place] if step.process == trace[place].process]
+        mine = before(trace, place)
         *_, fetched = steps(mine, "fetcher.fetch", what=LIST, how="done")
-        written = any(steps(mine[fetched:], "ledger.page", how="done"))
-        again = list(steps(trace[place:], "fetcher.fetch", what=mine[fetched].what, how="done"))
-        if not written and again and any(steps(trace[place + again[0] :], "ledger.page", how="done")):
+        url, written = mine[fetched].what, any(steps(mine[fetched:], "ledger.page", how="done"))
+        if not written and then(trace[place:], ("fetcher.fetch", url), ("ledger.page", "")):
             return True
     return False
 
@@ -92,34 +105,24 @@ def page_lost(trace: Trace) -> bool:
 def offered_by_the_reconciler(trace: Trace) -> bool:
     """A page was written, its items were not offered; what was due was asked for, and offered."""
     for place in steps(trace, "frontier.offer", F.DIE_BEFORE, F.NO_EFFECT, what="i"):
-        mine = [step for step in trace[:place] if step.process == trace[place].process]
-        asked = list(steps(trace[place:], "ledger.due", how="done"))
-        offered = any(steps(trace[place + asked[0] :], "frontier.offer", what="i", how="done")) if asked else False
-        if mine[-1].name == "ledger.page" and mine[-1].how == "done" and offered:
+        mine = before(trace, place)
+        *_, written = steps(mine, "ledger.page", how="done")
+        offered = any(steps(mine[written:], "frontier.offer", what="i", how="done"))
+        if not offered and then(trace[place:], ("ledger.due", ""), ("frontier.offer", "i")):
             return True
     return False
 
 
 def filled_again(trace: Trace) -> bool:
-    """Everything was lost; the frontier was made again, and what was due was offered."""
-    for place in steps(trace, "ledger.add_events"):
-        before = trace[:place]
-        for lost in steps(before, trace[place].name):
-            before = before[lost:]
-        if any(step.fault is F.WIPED for step in before) and any(steps(before, "frontier.rebuild", how="done")):
-            return any(steps(before, "frontier.offer", what="i", how="done"))
-    return False
+    """Everything was lost; the frontier was made again, what was due was offered, and it was told."""
+    filling = (("frontier.rebuild", ""), ("ledger.due", ""), ("frontier.offer", "i"), ("ledger.add_events", ""))
+    return any(step.fault is F.WIPED and then(trace[place:], *filling) for place, step in enumerate(trace))
 
 
 def noticed(trace: Trace) -> bool:
     """The last writes were lost; it was noticed, and told."""
-    for place, step in enumerate(trace):
-        if step.fault is F.GONE_BACK:
-            later = trace[place:]
-            asked = list(steps(later, "frontier.damaged", how="done"))
-            if asked and any(steps(later[asked[0] :], "ledger.add_events", how="done")):
-                return True
-    return False
+    telling = (("frontier.damaged", ""), ("ledger.add_events", ""))
+    return any(step.fault is F.GONE_BACK and then(trace[place:], *telling) for place, step in enumerate(trace))
 
 
 def own(*tests: str) -> Own:
