@@ -60,7 +60,8 @@ class Country:
     async def stop(self) -> None:
         """All roles are told to stop, and end well."""
         for role in self.town.roles:
-            role.tell(signal.SIGTERM)
+            if role.alive:
+                role.tell(signal.SIGTERM)
         assert [await role.ended(20) for role in self.town.roles] == [0] * len(self.town.roles), self.town.told()
 
     async def check(self, items: int) -> None:
