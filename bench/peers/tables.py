@@ -51,8 +51,7 @@ def tables(found: Mapping[str, Any]) -> str:
         lines += [
             f"A worker killed every 3 s, the database away once for 5 s, {options['fault_latency']} ms latency:",
             "",
-            f"| | kills | stored | lost (not there after {options['quiet']:.0f} quiet seconds) | rows doubled | "
-            "fetched again | seconds |",
+            "| | kills | stored | lost | rows doubled | fetched again | seconds to the last request |",
             "|---|---|---|---|---|---|---|",
         ]
         lines += [
