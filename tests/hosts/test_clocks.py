@@ -53,8 +53,8 @@ async def test_hosts_an_hour_ahead_and_an_hour_behind_take_no_slot_early_and_kee
     checks = [(check["name"], check["level"], check["text"]) for check in json.loads(doctor.said)]
     told = [(level, text) for name, level, text in checks if name == "clock"]
     assert any(level == "fail" and "the ledger's server is 3" in text for level, text in told), checks
-    for host in ("ahead", "behind"):
-        assert sum(host in text.partition(" ")[0] for _, text in told) >= 2, told
+    for name in ("ahead", "behind"):
+        assert sum(name in text.partition(" ")[0] for _, text in told) >= 2, told
     await here.check(ITEMS)
 
 

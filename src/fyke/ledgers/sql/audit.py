@@ -243,7 +243,7 @@ class Audit:
             for item, n in self._connection.execute(VERSIONS_OF_ITEMS, (listed(row[0] for row in page),)):
                 versions.setdefault(item, []).append(n)
             for item, *row in page:
-                self._item(item, *row, versions.get(item, ()))
+                self._item(item, *row, versions=versions.get(item, ()))
             self._tell(len(page))
         for page in self._pages_of(REVISITS):
             ended = set(self._connection.execute(ENDED, (listed(row[0] for row in page),)).fetchall())
