@@ -1,4 +1,4 @@
-"""SCENARIOS 14, 17, 18 and 20 where the ledger is on a server: with Redis, and with the sql frontier beside it."""
+"""SCENARIOS 5, 6, 9, 12, 14, 17, 18, 20, 24 on each pair of servers: Redis, or the sql frontier, and a ledger."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from typing import Any
 import pytest
 
 from fyke.lab.site import RunningSite, SiteConfig, serve_site
-from tests.scenarios import storing
+from tests.scenarios import storing, watching
 from tests.scenarios.collecting import Collecting
-
-PAIRS = ("redis and postgres", "sql on postgres", "sql on mariadb")
+from tests.scenarios.pairs import PAIRS, Addresses
 
 Here = Callable[..., Collecting]
 
 
 @pytest.fixture(params=PAIRS)
-def here(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    fresh_database: Callable[[str], str],
-    fresh_redis: Callable[..., str],
-) -> Here:
-    pair = str(request.param)
-    ledger = fresh_database("mariadb" if "mariadb" in pair else "postgres-15")
-    frontier = fresh_redis() if "redis" in pair else "sql"
+def here(request: pytest.FixtureRequest, tmp_path: Path, addresses: Addresses) -> Here:
+    ledger, frontier = addresses(request.param)
 
     def make(site: RunningSite, **values: Any) -> Collecting:
         return Collecting(tmp_path, site, ledger=ledger, frontier=frontier, **values)
@@ -92,3 +84,41 @@ async def test_what_was_in_hand_and_in_the_buffer_at_a_kill_ends_as_rows(here: H
         hits = site.hits()["detail"]
         assert len(hits) == items
         assert sum(hits.values()) - items <= kills * slots
+
+
+async def test_a_page_that_takes_longer_than_the_lease_is_fetched_once(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=1, slow=1.0, slow_seconds=3.0)) as site:
+        await watching.slow_page(site, here(site, lease="1s", read="3s", total="20s"))
+
+
+async def test_an_empty_list_where_there_were_entries_is_suspicious_and_told(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=20)) as site:
+        await watching.empty_list(site, here(site))
+
+
+async def test_a_renamed_title_stores_no_empty_row_and_names_the_field(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=20)) as site:
+        await watching.renamed_title(site, here(site, ready="table.info"))
+
+
+@pytest.mark.serial
+async def test_retry_after_holds_the_host_for_all_and_the_task_starts_once_when_it_is_due(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=12, retry_after=3)) as site:
+        await watching.waited_for(site, here(site, at_once=1, concurrency=4, lease="1s"), 3)
+
+
+@pytest.mark.serial
+async def test_four_processes_worth_of_workers_share_the_budget(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=15)) as site:
+        await watching.shared_budget(site, here(site, delay="200ms", at_once=4), 200)
+
+
+async def test_producers_of_the_same_ids_make_each_new_once(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=1)) as site:
+        await watching.producers(here(site), 10, 200, 50)
+
+
+@pytest.mark.crash_long
+async def test_fifty_producers_of_the_same_thousand_ids_make_each_new_once(here: Here) -> None:
+    async with await serve_site(SiteConfig(items=1)) as site:
+        await watching.producers(here(site), 50, 1_000, 100)

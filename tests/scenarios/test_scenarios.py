@@ -1,16 +1,15 @@
-"""SCENARIOS 5, 6, 14, 16-18, 21, 24 on the embedded default: real site, real files, the real pipeline in this
+"""SCENARIOS 5, 6, 9, 12, 14, 16-18, 21, 24 on the embedded default: real site, real files, the real pipeline in this
 process.
 """
 
 from __future__ import annotations
 
-import asyncio
-from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from fyke.lab.site import SiteConfig, serve_site
-from fyke.model import ItemState
-from tests.scenarios import storing
+from tests.scenarios import storing, watching
 from tests.scenarios.collecting import Collecting
 
 BLOCK = "block"
@@ -23,48 +22,18 @@ def paths(site_truth: dict[str, object], keys: list[str]) -> list[str]:
 
 
 async def test_a_page_that_takes_longer_than_the_lease_is_fetched_once(tmp_path: Path) -> None:
-    """SCENARIOS 5: the lease is renewed while the page is slow; one request, one row."""
     async with await serve_site(SiteConfig(items=1, slow=1.0, slow_seconds=3.0)) as site:
-        here = Collecting(tmp_path, site, lease="1s", read="3s", total="20s")
-        report = await here.once()
-        assert report.problems == []
-        assert list(site.hits()["detail"].values()) == [1]
-        assert len(here.rows()) == 1
-        assert here.ask("SELECT count(*) FROM event WHERE kind = 'worker_died'") == [(0,)]
+        await watching.slow_page(site, Collecting(tmp_path, site, lease="1s", read="3s", total="20s"))
 
 
 async def test_an_empty_list_where_there_were_entries_is_suspicious_and_told(tmp_path: Path) -> None:
-    """SCENARIOS 6: the source, 0 and the usual number are named, and the run is no success."""
     async with await serve_site(SiteConfig(items=20)) as site:
-        here = Collecting(tmp_path, site)
-        assert (await here.once()).problems == []
-        site.control(remove=20)
-        report = await here.once()
-        assert any("suspicious" in problem for problem in report.problems)
-        message = here.ask("SELECT message FROM event WHERE kind = 'suspicious'")[0][0]
-        assert "lab" in message
-        assert "20" in message
-        assert "0" in message or "no entries" in message
-        assert here.states() == {"stored": 20}
+        await watching.empty_list(site, Collecting(tmp_path, site))
 
 
 async def test_a_renamed_title_stores_no_empty_row_and_names_the_field(tmp_path: Path) -> None:
-    """SCENARIOS 6: pages whose title element is renamed become misfits; the fall of the fill rate is an event."""
     async with await serve_site(SiteConfig(items=20)) as site:
-        here = Collecting(tmp_path, site, ready="table.info")
-        assert (await here.once()).problems == []
-        site.control(detail_layout=2, add=12)
-        report = await here.once()
-        assert report.new_dead == 12
-        assert all(title for _, title in here.rows())
-        assert len(here.rows()) == 20
-        outcomes = here.ask("SELECT outcome, reason FROM dead")
-        assert {outcome for outcome, _ in outcomes} == {"misfit"}
-        fall = here.ask("SELECT message FROM event WHERE kind = 'coverage'")
-        assert len(fall) == 1, here.ask("SELECT kind, message FROM event")
-        assert "title" in fall[0][0]
-        assert "100" in fall[0][0]
-        assert "0" in fall[0][0]
+        await watching.renamed_title(site, Collecting(tmp_path, site, ready="table.info"))
 
 
 async def test_a_page_gone_three_times_is_dead_and_replayed_it_is_stored(tmp_path: Path) -> None:
@@ -120,30 +89,18 @@ async def test_a_page_that_always_fails_is_dead_after_its_attempts_and_the_other
         assert here.ask("SELECT count(*) FROM task") == [(0,)]
 
 
+@pytest.mark.serial
 async def test_retry_after_holds_the_host_for_all_and_the_item_is_stored(tmp_path: Path) -> None:
-    """SCENARIOS 24: no request reaches the site for the time that it named; the task ends as a row."""
     async with await serve_site(SiteConfig(items=12, retry_after=2)) as site:
-        truth = site.truth()
-        (path,) = paths(truth, [truth["ids"][0]])
-        site.control(script={path: ["429"]})
-        here = Collecting(tmp_path, site, at_once=1, concurrency=4)
-        report = await here.once()
-        assert report.problems == []
-        assert len(here.rows()) == 12
-        arrivals = site.hits()["arrivals"]
-        refused = next(ms for ms, _, status in arrivals if status == 429)
-        later = [ms - refused for ms, _, _ in arrivals if ms > refused]
-        assert min(later) >= 1_900
+        await watching.waited_for(site, Collecting(tmp_path, site, at_once=1, concurrency=4), 2)
 
 
-async def test_two_processes_worth_of_workers_share_the_budget(tmp_path: Path) -> None:
-    """SCENARIOS 12 on one machine: with a gap of 200 ms no two arrivals are nearer, whoever asks."""
+@pytest.mark.serial
+async def test_four_processes_worth_of_workers_share_the_budget(tmp_path: Path) -> None:
     async with await serve_site(SiteConfig(items=15)) as site:
-        here = Collecting(tmp_path, site, delay="200ms", at_once=4)
-        await asyncio.gather(here.once(), here.once())
-        assert len(here.rows()) == 15
-        times = [ms for ms, _, _ in site.hits()["arrivals"]]
-        gaps = [later - earlier for earlier, later in pairwise(times)]
-        # The site's clock sees the start a little later than the grant: a few ms either way.
-        assert min(gaps) >= 170
-        assert here.states() == {ItemState.STORED.value: 15}
+        await watching.shared_budget(site, Collecting(tmp_path, site, delay="200ms", at_once=4), 200)
+
+
+async def test_producers_of_the_same_ids_make_each_new_once(tmp_path: Path) -> None:
+    async with await serve_site(SiteConfig(items=1)) as site:
+        await watching.producers(Collecting(tmp_path, site), 10, 200, 50)

@@ -70,7 +70,11 @@ class SourceBook(Protocol):
 
 class RunBook(Protocol):
     async def open_run(self, run: NewRun) -> OpenedRun:
-        """Take the slot (P1: UNIQUE(source, slot)); write the run and one pass per listing in one transaction."""
+        """Take the slot (P1: UNIQUE(source, slot)); write the run and one pass per listing in one transaction.
+
+        A planned run is not created where it would make up for a slot that has had a run, nor where a later one has
+        made up for its slot: that other run is returned.
+        """
         ...
 
     async def last_run(self, source_id: str) -> RunRow | None:

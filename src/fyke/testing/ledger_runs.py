@@ -238,6 +238,18 @@ class RunsContract:
         assert await book.ledger.last_cron_slot("gov") == 3_000
         assert {run.covers_from for run in await book.ledger.runs("gov")} == {1_000, None}
 
+    async def test_no_slot_is_made_up_for_twice_by_schedulers_that_looked_before_each_other(self, book: Book) -> None:
+        for slot in (3_000, 7_000):
+            opened = await book.open(slot=slot, covers_from=slot - 1_000 if slot == 7_000 else None)
+            assert opened.created
+            await book.ledger.cancel_run(opened.run_id, "the next one begins")
+        # Each would be right, had the other one not been there first.
+        for slot, since in ((5_000, 2_000), (5_000, 3_000), (6_000, None), (8_000, 7_000)):
+            assert not (await book.open(slot=slot, covers_from=since)).created
+        assert (await book.open(slot=6_000, trigger="hand")).created
+        assert sorted(run.slot for run in await book.ledger.runs("gov")) == [3_000, 6_000, 7_000]
+        assert await book.ledger.last_cron_slot("gov") == 7_000
+
     async def test_what_a_person_should_know_of_a_walk_is_told_with_its_figures(self, book: Book) -> None:
         await book.walk("a", "b", first_page_rows=20)
         lease = await book.begin()

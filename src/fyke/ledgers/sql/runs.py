@@ -39,6 +39,13 @@ SELECT p.id, p.lane, s.pool, s.priority, s.hash, p.attempts FROM pass p JOIN sou
 WHERE p.run_id = ? AND p.state = 'running' AND {ACTIVE} ORDER BY p.id
 """
 SLOT = "SELECT id, state FROM run WHERE source_id = ? AND slot = ?"
+# What overlaps with a planned run that would make up for the slots since one: a run of such a slot, or a later one
+# that has made up for this slot.
+MADE_UP = """
+SELECT id, state FROM run
+WHERE source_id = ? AND started_by = 'cron' AND (slot BETWEEN ? AND ? OR slot > ? AND covers_from <= ?)
+ORDER BY slot DESC LIMIT 1
+"""
 GOING = "SELECT id FROM run WHERE source_id = ? AND state = 'running'"
 STOPPED = "SELECT paused_at, paused_reason, removed_at FROM source WHERE id = ?"
 NEW_RUN = """
@@ -210,6 +217,10 @@ class RunStatements(Statements):
 def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
     source = lock_source(connection, run.source_id)
     taken = connection.execute(SLOT, (source, run.slot)).fetchone()
+    if taken is None and run.trigger == "cron":
+        # A scheduler that was away looked before another one took slots of these: it plans anew at its next look.
+        since = run.slot if run.covers_from is None else run.covers_from
+        taken = connection.execute(MADE_UP, (source, since, run.slot, run.slot, run.slot)).fetchone()
     if taken is not None:
         run_id, state = taken
         return OpenedRun(run_id, False, RunState(state), _tasks(connection, run_id))
