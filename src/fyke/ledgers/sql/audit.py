@@ -243,7 +243,7 @@ class Audit:
             for item, n in self._connection.execute(VERSIONS_OF_ITEMS, (listed(row[0] for row in page),)):
                 versions.setdefault(item, []).append(n)
             for item, *row in page:
-                self._item(item, *row, versions=versions.get(item, ()))
+                self._item(item, versions.get(item, ()), *row)
             self._tell(len(page))
         for page in self._pages_of(REVISITS):
             ended = set(self._connection.execute(ENDED, (listed(row[0] for row in page),)).fetchall())
@@ -254,6 +254,7 @@ class Audit:
     def _item(
         self,
         item: int,
+        versions: Sequence[int],
         source: int,
         scope: str,
         key: str,
@@ -261,7 +262,6 @@ class Audit:
         pending: int,
         lane: str,
         head: int,
-        versions: Sequence[int],
     ) -> None:
         found, counts, flag = self._found, self._counts, self._flags.set(item, ITEM)
         counts["listed"][source] += 1
