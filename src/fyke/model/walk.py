@@ -99,14 +99,15 @@ class PassLease(Struct, frozen=True):
     etag: str = ""
     last_modified: str = ""
     accepted_refusals: frozenset[bytes] = frozenset()
-    space: str = ""
-    """Names this state of the ledger's items: what was remembered of them elsewhere under another name is void."""
+    space: str = ""  # names the ledger and its epoch, for what is remembered of it elsewhere
+    known_space: int = 0
+    """Names this state of its items: what was remembered of them under another name is void. 0: it has no name now."""
 
 
 class Standing(Struct, frozen=True):
     """What the ledger knows of a key of this listing. `anchor`: this listing showed it inside a covered stretch.
 
-    `hash`: of the item's last entry. `settled`: the item is stored, and nothing of it is due.
+    `hash`: of the item's last entry, where it is this source's. `settled`: the item is stored, nothing of it is due.
     """
 
     known: bool
@@ -119,8 +120,9 @@ class PageCommit(Struct):
     """One list page to be written: entries, refusals and checkpoint go in one transaction.
 
     An empty `checkpoint` leaves the one before: a walk that is killed reads a few pages again. `skipped`: entries that
-    are not among `entries`, for a known filter said that they are settled. `fresh`: keys of which it said that the
-    ledger has never had them.
+    are not among `entries`, for a known filter said that they are settled, as of `known_space` (0: no such filter was
+    asked). `fresh`: keys of which it said that the ledger has never had them. `told`: keys of which it was told in that
+    space that their entries have changed; a change that it was not told of ends the space.
     """
 
     number: int  # page of this walk, from 1
@@ -132,12 +134,15 @@ class PageCommit(Struct):
     checkpoint: bytes
     skipped: int = 0
     fresh: frozenset[str] = frozenset()
+    known_space: int = 0
+    told: frozenset[str] = frozenset()
 
 
 class PageResult(Struct, frozen=True):
     """`accepted` False: the fence is not the live one, nothing was written. `due`: what to offer now.
 
-    `misjudged`: the ledger has had some of `PageCommit.fresh`; nothing was written, recognise them and write again.
+    `misjudged`: what a known filter said was wrong (the ledger has had some of `fresh`, or entries were skipped as of a
+    space that is over); nothing was written, recognise all and write again. `known_space`: the one from now on.
     """
 
     accepted: bool
@@ -147,6 +152,7 @@ class PageResult(Struct, frozen=True):
     changed: int = 0
     due: list[Task] = field(default_factory=list)
     misjudged: bool = False
+    known_space: int = 0
 
 
 class PassEnd(Struct, frozen=True):

@@ -7,7 +7,6 @@ killed resumes at its last page.
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Mapping
 from random import Random
@@ -32,11 +31,11 @@ from fyke.model import (
 )
 from fyke.pipeline.backlog import Backlog, Paused
 from fyke.pipeline.blocks import hold_blocked, hold_named
-from fyke.pipeline.knowing import Knowing, Known
+from fyke.pipeline.knowing import Asking, Knowing, Known
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
 from fyke.pipeline.rounds import Rounds
 from fyke.pipeline.shelf import SourceShelf
-from fyke.pipeline.walk_rules import rules_of
+from fyke.pipeline.walk_rules import copied, rules_of
 from fyke.policy.coverage import (
     NOBODY_KNOWS,
     Move,
@@ -99,7 +98,7 @@ class Lister:
         known_filter: KnownFilter | None = None,
     ) -> None:
         self._ledger, self._sender, self._shelf = ledger, sender, shelf
-        self._knowing = Knowing(ledger, sender.clock, known_filter)
+        self._knowing = Knowing(ledger, sender.clock, random, known_filter)
         self._random, self._limits, self._worker = random, limits, worker
         self._blocks_to_pause, self._blank_pause, self._backlog = blocks_to_pause, blank_pause_s, backlog
 
@@ -202,9 +201,10 @@ class _Walker:
         source: Source,
         counts: dict[str, int],
     ) -> None:
-        self._ledger, self._sender, self._knowing, self._pause = ledger, sender, knowing, pause
+        self._ledger, self._sender, self._pause = ledger, sender, pause
         self._lease, self._source, self._counts = lease, source, counts
         self._requests = TaskRequests(self._sender, delivery, source)
+        self._asking: Asking = knowing.of_walk(lease, source.resolved.scope)
         self._rules = rules_of(source, lease)
         self._starts, self._made = delivery.starts, 0
         self._walk, self._cursor, self._reread = self._resume()
@@ -300,24 +300,25 @@ class _Walker:
         return msgspec.structs.replace(request, headers=headers)
 
     async def _write(self, page: ListPage, response: Response, *, pausing: bool) -> Move:
-        lease, look, scope = self._lease, self._walk.look, self._source.resolved.scope
-        known = await self._knowing.recognise(lease, scope, page.entries)
+        lease, look = self._lease, self._walk.look
+        known = await self._asking.recognise(page.entries)
         # Kept only where the ledger may say that a filter was wrong.
-        before = copy.deepcopy(self._walk) if known.fresh else None
+        before, kept_at = copied(self._walk) if known.doubtful else None, self._kept_at
         move = self._advance(page, known)
         result = await self._ledger.page(
             lease.pass_id, lease.fence, self._commit(move, page, response, known, pausing=pausing)
         )
         if result.misjudged and before is not None:
-            self._walk = before
-            known = await self._knowing.recognise(lease, scope, page.entries, ask_filter=False)
+            await self._asking.written(known, result)
+            self._walk, self._kept_at = before, kept_at
+            known = await self._asking.recognise(page.entries, ask_filter=False)
             move = self._advance(page, known)
             result = await self._ledger.page(
                 lease.pass_id, lease.fence, self._commit(move, page, response, known, pausing=pausing)
             )
         if not result.accepted:
             raise LeaseLost(f"pass {lease.pass_id} has another owner")
-        await self._knowing.written(lease, scope, page.entries)
+        await self._asking.written(known, result)
         if not self._told_good:
             # Blocks in a row of a host that serves lists only end here.
             await self._ledger.lane_ok(self._requests.lane)
@@ -359,6 +360,8 @@ class _Walker:
             checkpoint=self._checkpoint(move, page, now=pausing or (move.look > 0 and _any_new(page, known.standing))),
             skipped=len(page.entries) - len(entries),
             fresh=known.fresh,
+            known_space=known.space,
+            told=known.told,
         )
 
     def _checkpoint(self, move: Move, page: ListPage, *, now: bool) -> bytes:

@@ -1,9 +1,13 @@
-"""What a source says of its walks, as `policy.coverage` reads it."""
+"""What a source says of its walks, as `policy.coverage` reads it; and a walk's state as it was a page before."""
 
 from __future__ import annotations
 
+import copy
+
+import msgspec
+
 from fyke.model import PassLease
-from fyke.policy.coverage import Rules
+from fyke.policy.coverage import Rules, Walk
 from fyke.ports import Source
 
 
@@ -23,3 +27,9 @@ def rules_of(source: Source, lease: PassLease) -> Rules:
         rows_min=checks.rows_per_page_min,
         coverage={name: share for name, share in checks.coverage.items() if name in listed},
     )
+
+
+def copied(walk: Walk) -> Walk:
+    """A state that the next page leaves as it is. Keys are shared, for a long walk has many."""
+    fields = {name: copy.copy(getattr(walk, name)) for name in walk.__struct_fields__}
+    return msgspec.structs.replace(walk, **fields | {"signs": copy.deepcopy(walk.signs)})

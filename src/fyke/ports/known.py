@@ -17,22 +17,30 @@ class FilterStats(Struct, frozen=True):
 
 
 class KnownFilter(Protocol):
-    """Remembers entries by marks of 12 bytes (`policy.identity.mark_of`), in a space (`PassLease.space`).
+    """Remembers entries by marks of 12 bytes (`policy.identity.mark_of`).
 
-    It may forget: then the ledger is asked. `exact`: what it says it knows, was added; and it is only added what the
-    ledger has committed as settled. Not exact: what it says it knows may be another entry, so the ledger is asked;
-    what it does not know goes straight to the insert, where the ledger finds out what the filter had forgotten.
-    Calls take at most 500 marks and raise TransientError.
+    It may forget: then the ledger is asked. `exact`: what it says it knows, was added in this space and has not been
+    voided since; whoever loses some of what it was told loses all of it. Not exact: what it says it knows may be
+    another entry, so the ledger is asked; what it does not know goes straight to the insert, where the ledger finds out
+    what the filter had forgotten. A space is `PassLease.space`, where it is exact with `known_space` behind it.
+
+    `voids`: for each mark the one that makes it void; both begin with the same 4 bytes. A filter that is not exact
+    knows none. Calls take at most 500 marks, are safe to repeat, and raise TransientError.
     """
 
     exact: bool
+    planned: int
 
-    async def hits(self, space: str, marks: Sequence[bytes]) -> list[bool]:
-        """For each mark whether it is remembered."""
+    async def hits(self, space: str, marks: Sequence[bytes], voids: Sequence[bytes] = ()) -> list[bool]:
+        """For each mark whether it is remembered, and not void."""
         ...
 
-    async def add(self, space: str, marks: Sequence[bytes]) -> None:
-        """Remember marks; safe to repeat."""
+    async def add(self, space: str, marks: Sequence[bytes], voids: Sequence[bytes] = ()) -> int:
+        """Remember marks that are not void; about how many are remembered now."""
+        ...
+
+    async def void(self, space: str, voids: Sequence[bytes]) -> None:
+        """Marks with these voids count no more, whether added before or after."""
         ...
 
     async def stats(self, space: str) -> FilterStats: ...

@@ -1,24 +1,22 @@
 """The known filter on Redis: exact (whole numbers in small sets) or Bloom (bits), by month, in one hash slot.
 
-It may lose everything at any time: a mark that is gone only means that the ledger is asked (P2).
+It may lose everything at any time: a mark that is gone only means that the ledger is asked (P2). An exact one that may
+have lost something remembers nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import math
 import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self
 
+from fyke.errors import UsageError
 from fyke.frontiers.redis.address import read_address
 from fyke.frontiers.redis.connection import Connection
-from fyke.frontiers.redis.scripts import Script
+from fyke.frontiers.redis.known_scripts import BLOOM_ADD, BLOOM_HITS, EXACT_ADD, EXACT_HITS, EXACT_VOID
 from fyke.ports import Clock, FilterStats
-
-log = logging.getLogger("fyke.known_filter")
 
 Kind = Literal["exact", "bloom"]
 
@@ -30,98 +28,10 @@ DAY_S: Final = 86_400
 MOST_DAYS: Final = 31
 
 
-def _script(name: str, text: str) -> Script:
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
-
-
-# KEYS[1]: the space's counters. ARGV: months (newest first) as one text, seconds to keep, then pairs.
-# A mark that is found in an older month is remembered in this one again.
-EXACT_HITS: Final = _script(
-    "known_exact_hits",
-    """
-local found, months = {}, {}
-for month in string.gmatch(ARGV[1], '%S+') do months[#months + 1] = month end
-for i = 3, #ARGV, 2 do
-  local hit = 0
-  for n, month in ipairs(months) do
-    if redis.call('SISMEMBER', KEYS[1] .. ':' .. month .. ':' .. ARGV[i], ARGV[i + 1]) == 1 then
-      hit = n
-      break
-    end
-  end
-  found[#found + 1] = hit
-end
-return found
-""",
-)
-EXACT_ADD: Final = _script(
-    "known_exact_add",
-    """
-local month, added = string.match(ARGV[1], '%S+'), 0
-for i = 3, #ARGV, 2 do
-  local key = KEYS[1] .. ':' .. month .. ':' .. ARGV[i]
-  if redis.call('SADD', key, ARGV[i + 1]) == 1 then
-    added = added + 1
-    if redis.call('SCARD', key) == 1 then redis.call('EXPIRE', key, ARGV[2]) end
-  end
-end
-local total = redis.call('HINCRBY', KEYS[1], month, added)
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-return total
-""",
-)
-# Each mark is the positions of its bits, joined by blanks.
-BLOOM_HITS: Final = _script(
-    "known_bloom_hits",
-    """
-local found, months = {}, {}
-for month in string.gmatch(ARGV[1], '%S+') do months[#months + 1] = month end
-for i = 3, #ARGV do
-  local hit = 0
-  for n, month in ipairs(months) do
-    local all = true
-    for chunk, bit in string.gmatch(ARGV[i], '(%d+):(%d+)') do
-      if redis.call('GETBIT', KEYS[1] .. ':' .. month .. ':' .. chunk, bit) == 0 then
-        all = false
-        break
-      end
-    end
-    if all then
-      hit = n
-      break
-    end
-  end
-  found[#found + 1] = hit
-end
-return found
-""",
-)
-BLOOM_ADD: Final = _script(
-    "known_bloom_add",
-    """
-local month, added = string.match(ARGV[1], '%S+'), 0
-for i = 3, #ARGV do
-  local new = 0
-  for chunk, bit in string.gmatch(ARGV[i], '(%d+):(%d+)') do
-    local key = KEYS[1] .. ':' .. month .. ':' .. chunk
-    if redis.call('SETBIT', key, bit, 1) == 0 then
-      new = 1
-      if redis.call('TTL', key) == -1 then redis.call('EXPIRE', key, ARGV[2]) end
-    end
-  end
-  added = added + new
-end
-local total = redis.call('HINCRBY', KEYS[1], month, added)
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-return total
-""",
-)
-
-
 class RedisKnownFilter:
     """Implements `ports.KnownFilter`.
 
-    `planned`: entries that it is made for, over all spaces of a namespace together: the size of its buckets or bits.
+    `planned`: entries that it is made for, of one ledger in one month: the number of its buckets, or bits.
     `months`: how many calendar months a mark outlives the last time that it was met, this one included.
     """
 
@@ -137,69 +47,80 @@ class RedisKnownFilter:
         months: int = 2,
     ) -> None:
         self._connection, self._clock, self._kind, self._namespace = connection, clock, kind, namespace
-        self._planned, self._months = planned, months
+        self.planned, self._months = planned, months
         self.exact = kind == "exact"
         self._buckets = max(1, math.ceil(planned / A_BUCKET))
-        self._bits, self._hashes = bloom_size(planned, error_rate)
-        self._told: set[str] = set()
+        # Each month may be wrong, and any of them is enough.
+        self._bits, self._hashes = (0, 0) if self.exact else bloom_size(planned, error_rate / months)
 
     @classmethod
     def at(cls, url: str, clock: Clock, **settings: Any) -> Self:
         """At a frontier's address; connects with the first call."""
-        return cls(Connection(read_address(url)), clock, **settings)
+        connection = Connection(read_address(url))
+        # The frontier has told what a person must change; no walk ends for a filter.
+        connection.starting = False
+        return cls(connection, clock, **settings)
 
-    async def hits(self, space: str, marks: Sequence[bytes]) -> list[bool]:
+    async def hits(self, space: str, marks: Sequence[bytes], voids: Sequence[bytes] = ()) -> list[bool]:
         if not marks:
             return []
-        months = self._names()
-        script = EXACT_HITS if self.exact else BLOOM_HITS
-        found = await self._connection.run(script, self._key(space), " ".join(months), 0, *self._places(marks))
+        if self.exact:
+            words = _triples(self._buckets, marks, voids)
+            found = await self._connection.run(EXACT_HITS, self._key(space), *self._kept(), space, *words)
+            return [int(month) > 0 for month in found]
+        found = await self._connection.run(BLOOM_HITS, self._key(space), *self._kept(), *map(self._bits_of, marks))
         old = [mark for mark, month in zip(marks, found, strict=True) if int(month) > 1]
         if old:
             await self.add(space, old)
         return [int(month) > 0 for month in found]
 
-    async def add(self, space: str, marks: Sequence[bytes]) -> None:
+    async def add(self, space: str, marks: Sequence[bytes], voids: Sequence[bytes] = ()) -> int:
         if not marks:
+            return 0
+        if self.exact:
+            words = _triples(self._buckets, marks, voids)
+            return int(await self._connection.run(EXACT_ADD, self._key(space), *self._kept(), space, *words))
+        bits = map(self._bits_of, marks)
+        return int(await self._connection.run(BLOOM_ADD, self._key(space), *self._kept(), *bits))
+
+    async def void(self, space: str, voids: Sequence[bytes]) -> None:
+        if not voids or not self.exact:
             return
-        months, script = self._names(), EXACT_ADD if self.exact else BLOOM_ADD
-        keep = self._months * MOST_DAYS * DAY_S
-        total = await self._connection.run(script, self._key(space), " ".join(months), keep, *self._places(marks))
-        if int(total) > self._planned and months[0] not in self._told:
-            self._told.add(months[0])
-            log.warning(
-                "the known filter holds %d marks and was planned for %d: set known_filter.planned higher",
-                int(total),
-                self._planned,
-            )
+        (this, *others), keep = self._names(), self._keep
+        # By another machine's clock it may be the month before, or the next one already.
+        before, following = self._month(-1), self._month(1)
+        older = [name for name in others if name != before]
+        months = " ".join((this, before, following, *older))
+        words = [number for void in voids for number in _places(self._buckets, void)]
+        await self._connection.run(EXACT_VOID, self._key(space), months, keep, space, 3, *words)
 
     async def stats(self, space: str) -> FilterStats:
+        """Of the fullest of the months that count. Asks with the script that walks ask with, so its rights show."""
+        await self.hits(space, [bytes(12)], [bytes(12)])
         counts = await self._connection.ask("HMGET", self._key(space), *self._names(), key=self._key(space))
-        return FilterStats(self._kind, max((int(count or 0) for count in counts), default=0), self._planned)
+        return FilterStats(self._kind, max((int(count or 0) for count in counts), default=0), self.planned)
 
     async def close(self) -> None:
         await self._connection.close()
 
     def _key(self, space: str) -> str:
-        return f"{{fyke:{self._namespace}:known}}:{self._kind}:{space}"
+        return f"{{fyke:{self._namespace}:known}}:{self._kind}:{space.partition(':')[0]}"
+
+    @property
+    def _keep(self) -> int:
+        return self._months * MOST_DAYS * DAY_S
+
+    def _kept(self) -> tuple[str, int]:
+        return " ".join(self._names()), self._keep
 
     def _names(self) -> list[str]:
         """This month and those before it that count, as YYYYMM."""
-        year, month = divmod(_months_since_zero(self._clock.now()), 12)
-        found = []
-        for _ in range(self._months):
-            found.append(f"{year:04}{month + 1:02}")
-            year, month = (year, month - 1) if month else (year - 1, 11)
-        return found
+        return [self._month(-back) for back in range(self._months)]
 
-    def _places(self, marks: Sequence[bytes]) -> list[str | int]:
-        if self.exact:
-            places: list[str | int] = []
-            for mark in marks:
-                bucket, member = struct.unpack(">Iq", mark)
-                places += (bucket % self._buckets, member)
-            return places
-        return [self._bits_of(mark) for mark in marks]
+    def _month(self, offset: int) -> str:
+        moment = datetime.fromtimestamp(self._clock.now() / 1000, UTC)
+        year, month = divmod(moment.year * 12 + moment.month - 1 + offset, 12)
+        return f"{year:04}{month + 1:02}"
 
     def _bits_of(self, mark: bytes) -> str:
         # Two hashes make any number of them: Kirsch and Mitzenmacher, "Less hashing, same performance" (2006).
@@ -209,12 +130,28 @@ class RedisKnownFilter:
 
 
 def bloom_size(planned: int, error_rate: float) -> tuple[int, int]:
-    """Bits and hashes of a Bloom filter: m = -n ln p / (ln 2)^2, k = m/n ln 2 (Bloom 1970)."""
-    bits = min(MOST_BITS, max(64, math.ceil(-planned * math.log(error_rate) / math.log(2) ** 2)))
+    """Bits and hashes of a Bloom filter: m = -n ln p / (ln 2)^2, k = m/n ln 2 (Bloom 1970).
+
+    Raises:
+        UsageError: it would be too large.
+    """
+    bits = max(64, math.ceil(-planned * math.log(error_rate) / math.log(2) ** 2))
+    if bits > MOST_BITS:
+        raise UsageError(
+            f"a Bloom filter for {planned} entries needs {bits // 8_000_000_000} GB a month, and 8 is the most",
+            field="known_filter.planned",
+            hint="a smaller known_filter.planned or known_filter.one_in, or known_filter.kind = 'exact'",
+        )
     return bits, max(1, round(bits / planned * math.log(2)))
 
 
-def _months_since_zero(ms: int) -> int:
-    """Months of the calendar (UTC) since year 0."""
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    return moment.year * 12 + moment.month - 1
+def _places(buckets: int, mark: bytes) -> tuple[int, int]:
+    bucket, member = struct.unpack(">Iq", mark)
+    return bucket % buckets, member
+
+
+def _triples(buckets: int, marks: Sequence[bytes], voids: Sequence[bytes]) -> list[int]:
+    words: list[int] = []
+    for mark, void in zip(marks, voids, strict=True):
+        words += (*_places(buckets, mark), _places(buckets, void)[1])
+    return words

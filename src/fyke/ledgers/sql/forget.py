@@ -16,7 +16,7 @@ from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.coverage import read_anew
 from fyke.ledgers.sql.records import write_tally
-from fyke.ledgers.sql.state import next_space
+from fyke.ledgers.sql.state import end_space
 from fyke.model import ForgetFilter
 
 CHUNK = 1_000  # items in one statement
@@ -63,7 +63,6 @@ def _forget(connection: Connection, which: ForgetFilter, *, remove: bool) -> dic
     if remove:
         # Before the items are locked, for a page locks its pass before its items.
         read_anew(connection, scopes)
-        next_space(connection)
     typed = [name for (name,) in connection.execute(TYPED, (listed(scopes),))]
     counts = dict.fromkeys(("sighting", *PARTS, *typed, "item"), 0)
     tally: dict[int, Counter[str]] = {}
@@ -73,6 +72,7 @@ def _forget(connection: Connection, which: ForgetFilter, *, remove: bool) -> dic
         for name, number in _remove(connection, chosen, typed, remove=remove):
             counts[name] += number
     if remove:
+        end_space(connection)
         write_tally(connection, tally)
     return counts if counts["item"] else {"item": 0}
 

@@ -12,11 +12,11 @@ from fyke.db.connection import Connection
 from fyke.errors import UsageError
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.coverage import keep_shown
-from fyke.ledgers.sql.entries import PageWork, Row, hold_items, prepare, take, write_counts, write_work
+from fyke.ledgers.sql.entries import Item, PageWork, Row, hold_items, prepare, take, write_counts, write_work
 from fyke.ledgers.sql.records import read_facts, unblock
 from fyke.ledgers.sql.runs import listing_number
 from fyke.ledgers.sql.sources import lock_source
-from fyke.ledgers.sql.state import plain
+from fyke.ledgers.sql.state import end_untold_space, known_space, plain
 from fyke.model import Entry, Listing, PageCommit, PageResult
 
 RAW_LIMIT = 20_000
@@ -53,8 +53,10 @@ class PageStatements(Statements):
         now, rows, tries = self._clock.now(), prepare(page.entries), count()
 
         def call(connection: Connection) -> PageResult:
-            # Repeated where a key that is not looked for was there: then it is.
-            trusted = page.fresh if next(tries) == 0 else frozenset()
+            # Repeated where a key that is not looked for was there: then it is. A file repeats for no such reason, and to
+            # look there costs little.
+            first = next(tries) == 0 and connection.dialect != "sqlite"
+            trusted = page.fresh if first else frozenset()
             return _write(connection, pass_id, fence, page, rows, now, hand=False, trusted=trusted)
 
         return await self._write(call)
@@ -92,11 +94,14 @@ def _write(
     if found is None:
         return PageResult(accepted=False)
     pages, listing, source_id, checkpoint_at = found
+    if page.skipped and not _may_skip(connection, page):
+        return PageResult(True, misjudged=True, known_space=known_space(connection))
     seq = pages + 1
     source = read_facts(connection, [source_id])[source_id]
     known = hold_items(connection, source, [row for row in rows if row.key not in trusted])
     if not page.fresh.isdisjoint(known):
-        return PageResult(True, misjudged=True)
+        return PageResult(True, misjudged=True, known_space=page.known_space)
+    changed = set() if hand else _changed(source.id, rows, known)
     missing = len(rows) - len(known)
     # What a person submits says less than any row of a list, whenever that was read.
     work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
@@ -110,13 +115,7 @@ def _write(
             for r in rows
         ],
     )
-    connection.executemany(
-        REFUSED,
-        [
-            (pass_id, seq, r.position, plain(r.reason), plain(r.raw)[:RAW_LIMIT], r.fingerprint, now)
-            for r in page.refused
-        ],
-    )
+    _write_refused(connection, pass_id, seq, page, now)
     counts = work.counts
     shown = len(page.entries) + page.skipped
     counts["entries"] = shown + len(page.refused)
@@ -129,8 +128,36 @@ def _write(
     if not source.has_detail:
         # One with details may get its lists and be blocked on every detail: there only records count as good.
         unblock(connection, [source])
+    space = page.known_space
+    if changed:
+        space = end_untold_space(connection, space if changed <= page.told else 0)
     write_counts(connection, work)
-    return PageResult(True, counts["new"], counts["known"], counts["refused"], work.changed, work.due)
+    return PageResult(
+        True, counts["new"], counts["known"], counts["refused"], work.changed, work.due, known_space=space
+    )
+
+
+def _write_refused(connection: Connection, pass_id: int, seq: int, page: PageCommit, now: int) -> None:
+    connection.executemany(
+        REFUSED,
+        [
+            (pass_id, seq, r.position, plain(r.reason), plain(r.raw)[:RAW_LIMIT], r.fingerprint, now)
+            for r in page.refused
+        ],
+    )
+
+
+def _may_skip(connection: Connection, page: PageCommit) -> bool:
+    """Whoever takes items of this scope away holds its passes, too: as long as the space stands, what is skipped is
+    there.
+    """
+    return page.known_space != 0 and known_space(connection) == page.known_space
+
+
+def _changed(source: int, rows: list[Row], known: dict[str, Item]) -> set[str]:
+    """The keys whose items this source's entries may change."""
+    found = ((row, known.get(row.key)) for row in rows)
+    return {row.key for row, item in found if item and item.source_id == source and item.entry_hash != row.hash}
 
 
 def next_item(connection: Connection) -> int:

@@ -30,7 +30,7 @@ from fyke.ledgers.sql.restore import (
     settle_content,
     typed_row,
 )
-from fyke.ledgers.sql.state import next_space
+from fyke.ledgers.sql.state import end_space
 from fyke.model import AuditReport, Finding
 
 BATCH = 100  # findings in one transaction
@@ -112,9 +112,9 @@ def _mend_all(connection: Connection, findings: Sequence[Finding], now: int) -> 
     # What has no page of its own comes back only with its list. Before the items are locked, for a page locks its pass
     # before its items.
     read_anew(connection, [finding.scope for finding in ours if finding.key])
-    if ours:
-        next_space(connection)
     connection.execute(LOCK, (listed(sorted({finding.item_id for finding in ours if finding.item_id})),))
+    if ours:
+        end_space(connection)
     return [_mend(connection, finding, now) if finding in ours else finding for finding in findings]
 
 

@@ -17,7 +17,7 @@ from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import to_json
 from fyke.ledgers.sql.coverage import read_coverage
 from fyke.ledgers.sql.sources import ACTIVE, lock_source
-from fyke.ledgers.sql.state import plain, space_of
+from fyke.ledgers.sql.state import plain, spaces
 from fyke.ledgers.sql.walks import cut_runs, end_run, finish_pass, hold_run_of, read_runs
 from fyke.model import (
     Fields,
@@ -75,9 +75,9 @@ SELECT id, limit_ms FROM run WHERE state = 'running' AND deadline > ? + limit_ms
 SHORTEN = "UPDATE run SET deadline = ? WHERE id = ?"
 OVERDUE = "SELECT id FROM run WHERE state = 'running' AND deadline <= ? ORDER BY id FOR UPDATE"
 TO_LOOK_AT = "SELECT 1 FROM run WHERE state = 'running' AND (deadline <= ? OR deadline > ? + limit_ms) LIMIT 1"
-PLACE = "SELECT p.listing_id, s.scope FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?"
+PLACE = "SELECT p.listing_id, s.scope, s.id FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?"
 KNOWN = """
-SELECT key, entry_hash, state, pending FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))
+SELECT key, source_id, entry_hash, state, pending FROM item WHERE scope = ? AND key IN (SELECT value FROM json_each(?))
 """
 ANCHORS = """
 SELECT key FROM sighting
@@ -176,10 +176,10 @@ class RunStatements(Statements):
         asked = listed(wanted)
 
         def call(connection: Connection) -> dict[str, Standing]:
-            listing, scope = connection.execute(PLACE, (pass_id,)).fetchone()
+            listing, scope, source = connection.execute(PLACE, (pass_id,)).fetchone()
             known = {
-                key: (bytes(hash), state == "stored" and not pending)
-                for key, hash, state, pending in connection.execute(KNOWN, (scope, asked))
+                key: (bytes(hash) if owner == source else b"", state == "stored" and not pending)
+                for key, owner, hash, state, pending in connection.execute(KNOWN, (scope, asked))
             }
             anchors = {key for (key,) in connection.execute(ANCHORS, (listing, asked))}
             return {key: Standing(key in known, key in anchors, *known.get(key, ())) for key in wanted}
@@ -261,6 +261,7 @@ def _start(connection: Connection, pass_id: int, worker: str, now: int) -> PassL
         # "Not modified" would hide what these rules read out of the same page.
         etag = last_modified = ""
     (deadline,) = connection.execute("SELECT deadline FROM run WHERE id = ?", (run_id,)).fetchone()
+    space, known_space = spaces(connection)
     accepted = connection.execute("SELECT fingerprint FROM accepted_refusal WHERE source_id = ?", (source,))
     return PassLease(
         pass_id=pass_id,
@@ -279,5 +280,6 @@ def _start(connection: Connection, pass_id: int, worker: str, now: int) -> PassL
         etag=etag,
         last_modified=last_modified,
         accepted_refusals=frozenset(fingerprint for (fingerprint,) in accepted),
-        space=space_of(connection),
+        space=space,
+        known_space=known_space,
     )

@@ -38,6 +38,8 @@ EVENT_LOCK = "SELECT value FROM meta WHERE name = 'ledger_id' FOR UPDATE"
 EVENT = "INSERT INTO event(kind, message, source, grp, at, data) VALUES (?, ?, ?, ?, ?, ?)"
 SET_META = "INSERT INTO meta(name, value) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value"
 SPACE = "cursor:known_space"
+KNOWN_SPACE = f"SELECT value FROM meta WHERE name = '{SPACE}'"
+HOLD_SPACE = f"{KNOWN_SPACE} FOR UPDATE"
 SPACE_NAMES = "SELECT name, value FROM meta WHERE name IN ('epoch', 'ledger_id', 'cursor:known_space')"
 WORKERS = f"SELECT {', '.join(WORKER_COLUMNS)} FROM worker WHERE beat_at >= ? ORDER BY worker"
 
@@ -51,16 +53,36 @@ def write_events(connection: Connection, events: Sequence[Event], now: int) -> N
         )
 
 
-def space_of(connection: Connection) -> str:
-    """The name of this state of the items: ledger, epoch, and how often items were taken away."""
+def spaces(connection: Connection) -> tuple[str, int]:
+    """The name of the ledger and its epoch; and that of the state of its items, 0 where it has none."""
     meta = dict(connection.execute(SPACE_NAMES).fetchall())
-    return f"{meta['ledger_id']}:{meta['epoch']}:{meta.get(SPACE, '0')}"
+    return f"{meta['ledger_id']}:{meta['epoch']}", int(meta.get(SPACE, 0))
 
 
-def next_space(connection: Connection) -> None:
-    """What is remembered elsewhere of items is void from now on; in the transaction that takes items away."""
-    row = connection.execute("SELECT value FROM meta WHERE name = ? FOR UPDATE", (SPACE,)).fetchone()
-    connection.execute(SET_META, (SPACE, str(int(row[0]) + 1 if row else 1)))
+def known_space(connection: Connection) -> int:
+    row = connection.execute(KNOWN_SPACE).fetchone()
+    return int(row[0]) if row else 0
+
+
+def end_space(connection: Connection) -> None:
+    """What known filters remember is void when this transaction commits, and whatever they are told until then.
+
+    For what takes items away, and after the items are locked. Whoever relies on a filter gives the next space its name.
+    """
+    connection.execute(SET_META, (SPACE, "0"))
+
+
+def end_untold_space(connection: Connection, space: int) -> int:
+    """Entries have changed that filters were not told of in the current space; or it has changed since `space`.
+
+    Late in the transaction, for whoever changes entries waits here. The space from now on.
+    """
+    row = connection.execute(HOLD_SPACE).fetchone()
+    if row is None or int(row[0]) == space:
+        return space if row else 0
+    if row[0] != "0":
+        end_space(connection)
+    return 0
 
 
 def plain(text: str) -> str:
