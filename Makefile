@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test check lint crash bench peers lock format
+.PHONY: help setup servers demo test check lint crash nightly bench peers lock format
 
 # The first Python on the path that is new enough; only `setup` needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -38,8 +38,23 @@ lint: setup
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-crash: setup servers ## The long tests: pairs of faults drawn by seed, outages, chaos
+crash: setup servers ## The long tests: each fault on Redis and PostgreSQL, pairs drawn by seed, outages, chaos
 	$(BIN)/pytest -m crash_long -n $(WORKERS) $(ARGS)
+
+# Seconds that faults are done for on each pair of servers, and what the site publishes for that time.
+CHAOS_SECONDS ?= 600
+CHAOS_ITEMS ?= 20000
+
+nightly: setup servers ## `crash`, then chaos for ten minutes on each pair of servers, with times
+	@failed=0; began=$$(date +%s); \
+	took() { echo "nightly: $$1 took $$(( $$(date +%s) - began )) s"; began=$$(date +%s); }; \
+	$(BIN)/pytest -m crash_long -n $(WORKERS) --durations=10 $(ARGS) || failed=1; took "crash"; \
+	for pair in "redis postgres" "redis mariadb" "sql postgres" "sql mariadb"; do \
+		$(BIN)/fyke lab chaos --frontier $${pair% *} --ledger $${pair#* } \
+			--seconds $(CHAOS_SECONDS) --items $(CHAOS_ITEMS) --settle 3600 || failed=1; \
+		took "chaos on $$pair"; \
+	done; \
+	exit $$failed
 
 bench: setup servers ## Speed and memory, with the machine they were measured on
 	$(BIN)/python bench/run.py $(ARGS)

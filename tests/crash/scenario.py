@@ -14,7 +14,7 @@ from fyke.db.connection import Connection
 from fyke.pipeline.auditor import audit
 from fyke.testing.effects import Effect, read_effects, written_twice
 from tests.crash.asking import ask, live_tasks, rows, states
-from tests.crash.calls import OF_CALLS, Fault, Point
+from tests.crash.calls import DAMAGES, OF_CALLS, Fault, Point
 from tests.crash.places import Place
 from tests.crash.world import World
 
@@ -97,7 +97,28 @@ def points(names: Mapping[str, int]) -> list[Point]:
 FIRST = [Case(point, fault) for point in points(CHANGES) for fault in OF_CALLS]
 FIRST += [Case(point, fault) for point in points(READS) for fault in FAULTS_OF_READS]
 SECOND = [Case(point, fault, after_edit=True) for point in points(AFTER_EDIT) for fault in OF_CALLS]
-"""All single faults of one machine, and of any other place."""
+"""All single faults of any place."""
+
+
+DAMAGED = [
+    Case(point, fault, after_edit)
+    for names, after_edit in ((CHANGES | READS, False), (AFTER_EDIT, True))
+    for point in points(names)
+    if point[0].startswith("frontier.")
+    for fault in DAMAGES
+]
+ALL = [*FIRST, *SECOND, *DAMAGED]
+"""All single faults on Redis and PostgreSQL."""
+SAMPLED, SEED = 60, 3
+
+
+def sample() -> list[Case]:
+    """A fixed choice: each call with one of its faults, each fault with one of its calls, and more."""
+    mixed = Random(SEED).sample(ALL, len(ALL))
+    by_name = {case.point[0]: case for case in mixed}
+    by_fault = {case.fault: case for case in mixed}
+    found = dict.fromkeys([*by_name.values(), *by_fault.values(), *mixed])
+    return list(found)[:SAMPLED]
 
 
 async def play(place: Place, first: Plan, second: Plan | None = None, after_edit: Plan | None = None) -> World:

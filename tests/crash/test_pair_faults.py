@@ -5,34 +5,12 @@ All of them are in `make crash`; `make test` plays a sample, in which each call 
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from fyke.pipeline import once
-from tests.crash.calls import DAMAGES
 from tests.crash.pair import Pair
 from tests.crash.playing import play_case
-from tests.crash.scenario import AFTER_EDIT, CHANGES, FIRST, READS, SECOND, Case, points
-
-DAMAGED = [
-    Case(point, fault, after_edit)
-    for names, after_edit in ((CHANGES | READS, False), (AFTER_EDIT, True))
-    for point in points(names)
-    if point[0].startswith("frontier.")
-    for fault in DAMAGES
-]
-ALL = [*FIRST, *SECOND, *DAMAGED]
-SAMPLED, SEED = 60, 3
-
-
-def sample() -> list[Case]:
-    """A fixed choice: each call with one of its faults, each fault with one of its calls, and more."""
-    mixed = Random(SEED).sample(ALL, len(ALL))
-    by_name = {case.point[0]: case for case in mixed}
-    by_fault = {case.fault: case for case in mixed}
-    found = dict.fromkeys([*by_name.values(), *by_fault.values(), *mixed])
-    return list(found)[:SAMPLED]
+from tests.crash.scenario import ALL, SAMPLED, Case, sample
 
 
 @pytest.fixture(autouse=True)

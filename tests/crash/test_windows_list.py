@@ -6,10 +6,9 @@ import pytest
 
 from tests.crash.pair import Pair
 from tests.crash.playing import play_case
-from tests.crash.scenario import broken_promises, play
+from tests.crash.scenario import ALL, broken_promises, play
 from tests.crash.test_failure_table import ROWS, names_of_tests
-from tests.crash.test_pair_faults import ALL
-from tests.crash.windows import WINDOWS, WITHOUT_TEST, Enumerated, NoTest, Own
+from tests.crash.windows import WINDOWS, Enumerated, Own
 from tests.crash.world import World
 
 ENUMERATED = {row: window for row, window in WINDOWS.items() if isinstance(window, Enumerated)}
@@ -17,7 +16,6 @@ ENUMERATED = {row: window for row, window in WINDOWS.items() if isinstance(windo
 
 def test_each_row_stands_there_with_what_hits_it() -> None:
     assert list(WINDOWS) == list(ROWS)
-    assert {row for row, window in WINDOWS.items() if isinstance(window, NoTest)} == WITHOUT_TEST
 
 
 def test_each_test_that_the_list_names_exists() -> None:

@@ -231,4 +231,3 @@ WINDOWS: Final[dict[int, Enumerated | Own | NoTest]] = {
         "test_a_clock_that_is_set_while_working_breaks_no_promise",
     ),
 }
-WITHOUT_TEST: Final = {23, 24, 40, 42}
