@@ -35,7 +35,8 @@ class Shaky:
     """A known filter whose server can be away."""
 
     def __init__(self, inner: KnownFilter) -> None:
-        self.exact, self.planned, self.away, self.found = inner.exact, inner.planned, False, 0
+        self.exact, self.planned, self.shape = inner.exact, inner.planned, inner.shape
+        self.away, self.found = False, 0
         self._inner = inner
 
     async def hits(self, space: str, marks: Any, voids: Any = ()) -> list[bool]:

@@ -161,6 +161,18 @@ async def test_a_change_by_a_process_without_the_filter_makes_void_what_it_knows
     assert result.changed == 1
 
 
+@pytest.mark.parametrize("changes", [{"planned": 500}, {"months": 3}, {"namespace": "other"}])
+async def test_filters_that_are_set_differently_rely_on_nothing_of_each_other(
+    book: Book, exact: Shaky, make_filter: Callable[..., Shaky], changes: dict[str, Any]
+) -> None:
+    """One of them would not hear what the other is told."""
+    other = make_filter("exact", **changes)
+    await learn(book, exact, TOP, A, LAST)
+    await stroll(book, other, TOP, B, LAST)
+    walk, result = await stroll(book, exact, TOP, A, LAST)
+    assert (walk.skipped, result.changed) == (0, 1)
+
+
 async def test_a_change_that_its_walk_had_not_foreseen_makes_void_what_the_filter_knows(
     book: Book, exact: Shaky
 ) -> None:

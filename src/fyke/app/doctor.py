@@ -215,10 +215,12 @@ async def _cluster_checks(settings: Settings) -> list[Check]:
         return []
     async with open_stores(settings, create=False) as stores:
         found, sources = await look(stores), await stores.ledger.sources()
+    known = found.known_filter
+    checks = [Check("known filter", "ok", known.text)] if known is not None else []
     workers = [row for row in found.workers if row.pool in POOLS]
     # With no worker at all somebody is just looking; with some, one kind was forgotten.
     level: Literal["warn", "fail"] = "fail" if workers else "warn"
-    checks = [
+    checks += [
         Check("pool", level, f"{count} task(s) wait in pool {pool}, and no worker of it runs", _pool_hint(pool))
         for pool, count in found.idle_pools.items()
     ]

@@ -7,9 +7,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from fyke.app.stores import Stores
+from fyke.errors import TransientError
 from fyke.model import Event, FrontierStats, SourceCounts, WorkerRow
 from fyke.pipeline import backlog, refill
 from fyke.pipeline.heart import PROCESS
+from fyke.ports import FilterStats
 from fyke.settings import masked
 
 ALIVE_MS: Final = 60_000
@@ -36,6 +38,7 @@ class Overview(Struct, frozen=True):
     idle_pools: dict[str, int]
     events: list[Event]
     notes: list[str]
+    known_filter: FilterStats | None = None
 
 
 async def look(stores: Stores) -> Overview:
@@ -49,6 +52,7 @@ async def look(stores: Stores) -> Overview:
     working = {row.pool for row in alive}
     idle = {pool: count for pool, count in sorted(stats.pools.items()) if count and pool not in working}
     marks = [await ledger.cursor(name) for name in (refill.MARK, backlog.MARK)]
+    remembered, filter_note = await filter_stats(stores, f"{ledger_id}:{epoch}")
     return Overview(
         now=now,
         ledger={"kind": settings.ledger_kind, "at": masked(settings.ledger), "id": ledger_id, "epoch": epoch},
@@ -59,8 +63,23 @@ async def look(stores: Stores) -> Overview:
         stages=stage_sums(rows),
         idle_pools=idle,
         events=await _events(stores, now),
-        notes=_notes(stores, stats, idle, alive, filling=bool(marks[0]), full=bool(marks[1])),
+        notes=[*_notes(stores, stats, idle, alive, filling=bool(marks[0]), full=bool(marks[1])), *filter_note],
+        known_filter=remembered,
     )
+
+
+async def filter_stats(stores: Stores, space: str) -> tuple[FilterStats | None, list[str]]:
+    """What the known filter holds, and what a person should know of it. It may be away; nothing waits for it."""
+    if stores.known_filter is None:
+        return None, []
+    try:
+        found = await stores.known_filter.stats(space)
+    except TransientError as error:
+        return None, [f"the known filter does not answer, so the ledger is asked for each entry: {error}"]
+    if found.marks <= found.planned:
+        return found, []
+    text = f"the known filter holds {found.marks} entries and was planned for {found.planned}: known_filter.planned"
+    return found, [text]
 
 
 def stage_sums(workers: list[WorkerRow]) -> dict[str, dict[str, int]]:

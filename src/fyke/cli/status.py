@@ -84,6 +84,8 @@ def _frontier(waiting: FrontierStats, now: int) -> None:
 def _processes(found: Overview) -> None:
     ledger, frontier = found.ledger, found.frontier_at
     say(f"\nLedger {ledger['at']}, epoch {ledger['epoch']}; frontier {frontier['at']}")
+    if (known := found.known_filter) is not None:
+        say(f"Known filter {known.text}")
     if not any(row.pool in POOLS for row in found.workers):
         say("No worker runs now.")
     if not found.workers:

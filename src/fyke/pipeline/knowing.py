@@ -30,6 +30,8 @@ TOLD_EVERY_S: Final = 60.0
 AWAY_S: Final = 5.0
 BATCH: Final = 500
 CHECK_EVERY: Final = 16  # pages
+SHAPE_BITS: Final = 16  # with the moment in ms and some chance they make 63
+RANDOM_BITS: Final = 6
 SAME_BUCKET: Final = 4  # bytes at the beginning of a mark and of its void
 SETTLED: Final = Standing(known=True, anchor=True)
 NEW: Final = Standing(known=False, anchor=False)
@@ -83,9 +85,18 @@ class Knowing:
         Raises:
             TransientError: the ledger is away.
         """
-        if found := await self.ledger.cursor(SPACE):
+        found = self.usable(await self.ledger.cursor(SPACE))
+        if found or self.filter is None:
             return found
-        return await self.ledger.cursor(SPACE, await self.ledger.now() << 20 | self._random.getrandbits(20))
+        name = await self.ledger.now() << RANDOM_BITS | self._random.getrandbits(RANDOM_BITS)
+        return await self.ledger.cursor(SPACE, name << SHAPE_BITS | _shape(self.filter))
+
+    def usable(self, space: int) -> int:
+        """The space, or 0 where it is not that of a filter of this shape: one of them would not hear what another is
+        told.
+        """
+        same = self.filter is not None and space % (1 << SHAPE_BITS) == _shape(self.filter)
+        return space if same else 0
 
     async def look_how_full(self, marks: int, planned: int) -> None:
         """A person is told once a month."""
@@ -106,7 +117,7 @@ class Asking:
     def __init__(self, knowing: Knowing, lease: PassLease, scope: str) -> None:
         self._knowing, self._lease, self._scope = knowing, lease, scope
         self._filter, self._ledger = knowing.filter if lease.space else None, knowing.ledger
-        self._space, self._pages = lease.known_space, 0
+        self._space, self._pages = knowing.usable(lease.known_space), 0
 
     async def recognise(self, entries: Sequence[Entry], *, ask_filter: bool = True) -> Known:
         """What is known of the entries' keys. The first entry of a key stands for it, as in the ledger.
@@ -128,7 +139,7 @@ class Asking:
         if self._filter is None:
             return
         if self._filter.exact:
-            self._space = result.known_space
+            self._space = self._knowing.usable(result.known_space)
         if result.misjudged or not known.marks:
             return
         bloom, marks = self._filter, known.marks
@@ -231,6 +242,10 @@ class Asking:
         """Of an entry that this listing has shown inside a covered stretch, and whose item is stored as it says."""
         mark = mark_of(self._lease.source_id, self._lease.listing.name, entry.key, entry.hash)
         return mark_of(self._scope, entry.key)[:SAME_BUCKET] + mark[SAME_BUCKET:]
+
+
+def _shape(known_filter: KnownFilter) -> int:
+    return int.from_bytes(mark_of(known_filter.shape)[: SHAPE_BITS // 8], "big")
 
 
 def _is_settled(how: Standing, entry: Entry) -> bool:

@@ -79,8 +79,7 @@ class Worker:
         )
         self._stop, self._room = asyncio.Event(), asyncio.Event()
         self._suspects, self._attempts = asyncio.Lock(), limits.attempts
-        self._away = 0
-        self._active = 0
+        self._away, self._active = 0, 0
         self._heart = Heart(config, ledger, clock, self._hand, self._committer, stages)
 
     def stop(self) -> None:

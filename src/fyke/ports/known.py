@@ -15,6 +15,10 @@ class FilterStats(Struct, frozen=True):
     marks: int
     planned: int
 
+    @property
+    def text(self) -> str:
+        return f"{self.kind}: {self.marks} entries of {self.planned} planned"
+
 
 class KnownFilter(Protocol):
     """Remembers entries by marks of 12 bytes (`policy.identity.mark_of`).
@@ -30,6 +34,8 @@ class KnownFilter(Protocol):
 
     exact: bool
     planned: int
+    shape: str
+    """What must be the same for all who share an exact filter; others' marks are in other places."""
 
     async def hits(self, space: str, marks: Sequence[bytes], voids: Sequence[bytes] = ()) -> list[bool]:
         """For each mark whether it is remembered, and not void."""

@@ -100,6 +100,9 @@ class Redis(Struct, frozen=True, kw_only=True):
     shards: Annotated[
         int, _kind("number", "Parts of the frontier, for a Redis cluster; fixed when it is made.", min=1, max=64)
     ] = 1
+    take_over: Annotated[
+        bool, _kind("switch", "Empty a frontier that serves another ledger, and use it; for one command, not for good.")
+    ] = False
 
 
 class KnownFilter(Struct, frozen=True, kw_only=True):
@@ -107,7 +110,9 @@ class KnownFilter(Struct, frozen=True, kw_only=True):
         Literal["off", "exact", "bloom"],
         _kind("choice", "Remember known entries in Redis, so that the ledger is not asked for each; the same for all."),
     ] = "off"
-    planned: Annotated[int, _kind("number", "Entries that it is made for.", min=1, max=10_000_000_000)] = 1_000_000
+    planned: Annotated[
+        int, _kind("number", "Entries of all listings that it is made for.", min=1, max=10_000_000_000)
+    ] = 1_000_000
     one_in: Annotated[
         int, _kind("number", "Bloom: one of so many new entries is taken for known, and asked for.", min=10, max=10**9)
     ] = 1_000

@@ -50,6 +50,7 @@ class RedisKnownFilter:
         self.planned, self._months = planned, months
         self.exact = kind == "exact"
         self._buckets = max(1, math.ceil(planned / A_BUCKET))
+        self.shape = f"{kind}:{namespace}:{self._buckets}:{months}"
         # Each month may be wrong, and any of them is enough.
         self._bits, self._hashes = (0, 0) if self.exact else bloom_size(planned, error_rate / months)
 

@@ -53,8 +53,8 @@ class PageStatements(Statements):
         now, rows, tries = self._clock.now(), prepare(page.entries), count()
 
         def call(connection: Connection) -> PageResult:
-            # Repeated where a key that is not looked for was there: then it is. A file repeats for no such reason, and to
-            # look there costs little.
+            # Repeated where a key that is not looked for was there: then it is. SQLite repeats for no such reason, and
+            # there to look costs little.
             first = next(tries) == 0 and connection.dialect != "sqlite"
             trusted = page.fresh if first else frozenset()
             return _write(connection, pass_id, fence, page, rows, now, hand=False, trusted=trusted)
