@@ -52,10 +52,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
 async def _workers(here: Collecting, count: int) -> None:
     """Until so many processes are at work on the ledger."""
     for _ in range(ENDS_WITHIN_S * 10):
-        if len(here.ask("SELECT worker FROM worker")) >= count:
+        found = await here.look("SELECT worker FROM worker")
+        if len(found) >= count:
             return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"at work are only {here.ask('SELECT worker FROM worker')}")
+    raise AssertionError(f"at work are only {found}")
 
 
 @pytest.fixture
@@ -64,23 +65,31 @@ async def site() -> Any:
         yield found
 
 
+@pytest.mark.parametrize("on_servers", [False, True], ids=["sqlite", "redis and postgres"])
 async def test_every_process_on_the_old_ledger_ends_with_exit_code_2(
-    tmp_path: Path, site: RunningSite, start: Start, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    site: RunningSite,
+    start: Start,
+    capfd: pytest.CaptureFixture[str],
+    fresh_database: Callable[[str], str],
+    fresh_redis: Callable[..., str],
+    on_servers: bool,
 ) -> None:
-    here = Collecting(tmp_path, site)
+    places = {"ledger": fresh_database("postgres-15"), "frontier": fresh_redis()} if on_servers else {}
+    here = Collecting(tmp_path, site, **places)
     await here.once()
     started = [start(*role, **here.variables()) for role in ROLES]
     # `run` has a scheduler and a worker, the others one each.
     await _workers(here, 5)
     new = f"sqlite:///{tmp_path / 'new.db'}"
-    assert await asyncio.to_thread(run, ["ledger", "copy", f"sqlite:///{here.path}", new]) == 0
+    assert await asyncio.to_thread(run, ["ledger", "copy", here.ledger, new]) == 0
     for role, process in zip(ROLES, started, strict=True):
         _, told = await asyncio.to_thread(process.communicate, timeout=ENDS_WITHIN_S)
         assert process.returncode == 2, f"{role}: {told}"
         assert f"moved to {new}" in told
         assert "Traceback" not in told, told
     for verb in ("status", "audit", "runs", "run --once", "source list", "export lab --format csv", "dead list"):
-        found = await asyncio.to_thread(run, ["--ledger", f"sqlite:///{here.path}", *verb.split()])
+        found = await asyncio.to_thread(run, ["--ledger", here.ledger, *verb.split()])
         assert found == 2, verb
         assert "moved to" in capfd.readouterr().err
 
