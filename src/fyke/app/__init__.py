@@ -11,7 +11,7 @@ from fyke.app.sources import (
     read_sources,
     submitted_entries,
 )
-from fyke.app.stores import Stores, SystemClock, open_database, open_stores
+from fyke.app.stores import Stores, SystemClock, open_database, open_ledger, open_stores
 
 __all__ = [
     "ChildCommand",
@@ -22,6 +22,7 @@ __all__ = [
     "find_source",
     "named_sources",
     "open_database",
+    "open_ledger",
     "open_stores",
     "pick_sources",
     "read_sources",

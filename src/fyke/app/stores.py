@@ -54,6 +54,28 @@ class Stores(Struct, frozen=True):
     known_filter: KnownFilter | None = None
 
 
+class Book(Struct, frozen=True):
+    """What a command opens that asks the ledger alone: it works while the frontier is away."""
+
+    settings: Settings
+    clock: Clock
+    ledger: Ledger
+
+
+@asynccontextmanager
+async def open_ledger(settings: Settings) -> AsyncIterator[Book]:
+    """Open the ledger without a frontier, and upgrade its tables.
+
+    Raises:
+        UsageError, TransientError: as `open_stores`.
+    """
+    if settings.ledger_path is not None:
+        check_place(settings.ledger_path, create=False)
+    async with AsyncExitStack() as stack:
+        database, clock = await _limited(lambda: _database(settings, stack))()
+        yield Book(settings, clock, await _ledger(database, clock, stack))
+
+
 @asynccontextmanager
 async def open_stores(settings: Settings, *, create: bool = True, wait: bool = False) -> AsyncIterator[Stores]:
     """Open ledger and frontier, upgrade their tables, and empty a frontier that belongs to another ledger or epoch.
@@ -171,6 +193,7 @@ async def _frontier(settings: Settings, database: Any, clock: Clock, stack: Asyn
             lease_ms=settings.lease,
             random=Random(),
             clock=clock,
+            take_over=settings.redis.take_over,
         )
     else:
         from fyke.frontiers.sql import SqlFrontier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Annotated
 
@@ -19,6 +20,8 @@ from fyke.pipeline import auditor
 from fyke.settings import Loaded
 
 app = one_verb()
+
+LINES_A_KIND = 20
 
 
 @verb(app, example="fyke audit --json")
@@ -64,8 +67,14 @@ def _show(report: AuditReport, mended: list[Finding] | None) -> None:
     )
     if report.open_holes:
         say(f"{report.open_holes} gap(s) are open: `fyke gaps`")
+    told: Counter[str] = Counter()
     for finding in report.findings:
-        say(_line(finding))
+        told[finding.kind] += 1
+        if told[finding.kind] <= LINES_A_KIND:
+            say(_line(finding))
+    for kind, number in told.items():
+        if number > LINES_A_KIND:
+            say(f"… and {number - LINES_A_KIND} more {kind} (--json has them)")
     if len(report.findings) < report.unaccounted:
         say(f"… {report.unaccounted - len(report.findings)} more")
     if not report.unaccounted and report.balanced:

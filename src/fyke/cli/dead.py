@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import open_stores
+from fyke.app import open_ledger, open_stores
 from fyke.cli.desk import which_dead
 from fyke.cli.flags import DryRun, Json, OneSource
 from fyke.cli.output import print_json, say, shortened, table, when
@@ -35,7 +35,7 @@ async def list_letters(
     as_json: Json = False,
 ) -> None:
     """Show dead letters: what died, of what, and when."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         which = await which_dead(stores.ledger, source, reason, scope, key)
         letters = await stores.ledger.dead_letters(which, limit)
     if as_json:
@@ -95,7 +95,7 @@ async def drop(
     as_json: Json = False,
 ) -> None:
     """Give dead items up: they become ignored, and their letters are kept as closed. --reason says which ones."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         which = await which_dead(stores.ledger, source, reason, scope, key)
         if which == DeadFilter() and not everything and not dry_run:
             raise UsageError("this would drop all dead letters", hint="choose with --source or --reason, or say --all")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from fyke.app import open_stores
+from fyke.app import open_ledger
 from fyke.cli.desk import applied_source
 from fyke.cli.output import say
 from fyke.cli.verb import one_verb, verb
@@ -43,7 +43,7 @@ async def export(
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="A file; else stdout.")] = None,
 ) -> None:
     """Write the rows of a source as CSV or JSON lines. Text that a spreadsheet would run gets a ' before it."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         row = await applied_source(stores.ledger, source)
         with _written(out) as stream:
             write = _as_csv if form is Format.CSV else _as_lines

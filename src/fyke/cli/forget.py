@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import open_stores
+from fyke.app import open_ledger
 from fyke.cli.desk import applied_source, no_such_item
 from fyke.cli.flags import DryRun, Json, OneSource
 from fyke.cli.output import print_json, say, table
@@ -36,7 +36,7 @@ async def forget(
     if key is not None and scope is None:
         raise UsageError("--key needs --scope", hint="a key is unique in its scope only")
     which = ForgetFilter(source or "", scope or "", key or "", _moment("--since", since), _moment("--until", until))
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         if source is not None:
             await applied_source(stores.ledger, source)
         if scope is not None and key is not None and await stores.ledger.explain(scope, key) is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import open_stores
+from fyke.app import open_ledger
 from fyke.cli.flags import Json, Reason
 from fyke.cli.output import print_json, say, table, when
 from fyke.cli.verb import default_verb, group, verb
@@ -23,7 +23,7 @@ async def gaps(
     as_json: Json = False,
 ) -> None:
     """Show the holes in what was covered: between which entries something may be missing, and why."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         rows = await stores.ledger.gaps(closed=everything)
     if as_json:
         print_json(rows)
@@ -53,7 +53,7 @@ async def close(
     reason: Reason,
 ) -> None:
     """Close a hole that cannot be filled, with a reason."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         closed = await stores.ledger.close_gap(gap, reason)
         ids = {row.id: row for row in await stores.ledger.gaps(closed=True)}
     if closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fyke.app import open_stores
+from fyke.app import open_ledger
 from fyke.cli.desk import no_such_item
 from fyke.cli.explain import Key, Scope
 from fyke.cli.flags import Reason
@@ -16,7 +16,7 @@ app = one_verb()
 @verb(app, example='fyke ignore ccgp.gov.cn 24849291 --reason "a test notice"')
 async def ignore(loaded: Loaded, scope: Scope, key: Key, reason: Reason) -> None:
     """Close one item by hand, also of a paused or removed source; what is stored stays stored."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         if not await stores.ledger.ignore(scope, key, reason):
             raise await no_such_item(stores.ledger, scope, key)
         found = await stores.ledger.explain(scope, key)

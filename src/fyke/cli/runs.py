@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import open_stores
+from fyke.app import open_ledger
 from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, OneSource, Reason
 from fyke.cli.output import print_json, say, table, when
@@ -22,7 +22,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so
 @default_verb(app, example="fyke runs --source ccgp")
 async def runs(loaded: Loaded, source: OneSource = None, limit: Limit = 20, as_json: Json = False) -> None:
     """Show the latest runs and their passes."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         if source is not None:
             await applied_source(stores.ledger, source)
         rows = await stores.ledger.runs(source, limit)
@@ -67,7 +67,7 @@ async def accept(
     reason: Reason,
 ) -> int:
     """Say that a suspicious run is right: its passes cover, and rows that it refused trouble no later pass."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         accepted = await stores.ledger.accept_run(run, reason)
         rows = {row.id: row for row in await stores.ledger.runs(None, 1000)}
     if accepted:

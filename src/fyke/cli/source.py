@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from msgspec import Struct
 
-from fyke.app import apply_sources, find_source, named_sources, open_stores, pick_sources
+from fyke.app import apply_sources, find_source, named_sources, open_ledger, open_stores, pick_sources
 from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, Reason
 from fyke.cli.output import plain, print_json, say, table, when
@@ -94,7 +94,7 @@ async def _rows(settings: Settings) -> list[SourceRow]:
     """What is applied; nothing where there is no ledger yet."""
     if settings.ledger_path is not None and not settings.ledger_path.exists():
         return []
-    async with open_stores(settings) as stores:
+    async with open_ledger(settings) as stores:
         return await stores.ledger.sources(removed=True)
 
 
@@ -203,7 +203,7 @@ async def apply(loaded: Loaded, sources: Files = None, as_json: Json = False) ->
 @verb(app, "pause", example='fyke source pause ccgp --reason "the site is being rebuilt"')
 async def pause(loaded: Loaded, source: Id, reason: Reason) -> None:
     """Stop runs and visits of a source; its items stay open and are shown."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         row = await applied_source(stores.ledger, source)
         fresh = await stores.ledger.pause_source(source, reason)
     say(f"{source} is paused." if fresh else f"{source} was paused before: {row.paused_reason}")
@@ -212,7 +212,7 @@ async def pause(loaded: Loaded, source: Id, reason: Reason) -> None:
 @verb(app, "resume", example="fyke source resume ccgp")
 async def resume(loaded: Loaded, source: Id) -> None:
     """Let a paused source go on."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         await applied_source(stores.ledger, source)
         fresh = await stores.ledger.resume_source(source)
     say(f"{source} goes on." if fresh else f"{source} was not paused.")
@@ -221,7 +221,7 @@ async def resume(loaded: Loaded, source: Id) -> None:
 @verb(app, "remove", example="fyke source remove ccgp")
 async def remove(loaded: Loaded, source: Id) -> None:
     """Take a source whose file is gone out of work; rows and items stay, and applying it again brings it back."""
-    async with open_stores(loaded.settings, create=False) as stores:
+    async with open_ledger(loaded.settings) as stores:
         await applied_source(stores.ledger, source)
         for one in named_sources(loaded.settings):
             if not isinstance(one, UsageError) and one.source.resolved.id == source:

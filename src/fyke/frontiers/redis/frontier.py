@@ -18,7 +18,7 @@ from fyke.errors import LeaseLost
 from fyke.frontiers.redis.address import read_address
 from fyke.frontiers.redis.connection import Connection
 from fyke.frontiers.redis.mending import Mended, Mender
-from fyke.frontiers.redis.opening import check_names, check_start, read_epochs, read_runs
+from fyke.frontiers.redis.opening import check_names, check_start, read_epochs, read_runs, refuse_foreign
 from fyke.frontiers.redis.reading import Statistics, Sweep
 from fyke.frontiers.redis.rows import (
     BATCH_LIMIT,
@@ -93,12 +93,23 @@ class RedisFrontier:
         self._sweep, self._statistics = Sweep(list(self._shards)), Statistics(list(self._shards))
         self._mender = Mender(connection, self._shards, monotonic)
         self._runs: set[str] = set()
+        self._namespace, self._take_over = namespace, True
 
     @classmethod
     async def open(
-        cls, url: str, *, namespace: str, shards: int, lease_ms: int, random: Random, clock: Clock | None = None
+        cls,
+        url: str,
+        *,
+        namespace: str,
+        shards: int,
+        lease_ms: int,
+        random: Random,
+        clock: Clock | None = None,
+        take_over: bool = False,
     ) -> Self:
         """Connect, and refuse a server that would lose or evict tasks.
+
+        `take_over`: `rebuild` may empty a frontier that serves another ledger.
 
         Raises:
             UsageError: a person must change the address or the server's settings.
@@ -112,6 +123,7 @@ class RedisFrontier:
             )
             await check_start(connection, [shard.meta for shard in frontier._shards])
             await frontier.bind()
+            frontier._take_over = take_over
         except BaseException:
             await connection.close()
             raise
@@ -267,6 +279,13 @@ class RedisFrontier:
         return await self._statistics.read(self._ahead)
 
     async def rebuild(self, ledger_id: str, epoch: int) -> bool:
+        """As the port says; one that serves another ledger is refused unless it may be taken over.
+
+        Raises:
+            LedgerClosed
+        """
+        if not self._take_over:
+            refuse_foreign(await read_epochs(self._connection, list(self._shards)), ledger_id, self._namespace)
         mark = f"{self._random.getrandbits(64):016x}"
         made = [await shard.make(f"{ledger_id}:{epoch}", mark, len(self._shards)) for shard in self._shards]
         return any(made)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from fyke.errors import UsageError
+from fyke.errors import LedgerClosed, UsageError
 from fyke.frontiers.redis.connection import Connection
 from fyke.frontiers.redis.shard import Shard
 
@@ -55,6 +55,21 @@ async def read_epochs(connection: Connection, shards: Sequence[Shard]) -> list[s
             )
         epochs.append((epoch or b"").decode())
     return epochs
+
+
+def refuse_foreign(epochs: Sequence[str], ledger_id: str, namespace: str) -> None:
+    """
+    Raises:
+        LedgerClosed: a part of the frontier was made for another ledger.
+    """
+    for owner in sorted({epoch.rpartition(":")[0] for epoch in epochs if epoch}):
+        if owner != ledger_id:
+            raise LedgerClosed(
+                f"the namespace '{namespace}' of this Redis serves ledger {owner[:8]}, and yours is {ledger_id[:8]}",
+                field="redis.namespace",
+                hint="is it the right ledger? else choose another redis.namespace;"
+                " if the other ledger is given up: `fyke --set redis.take_over=true migrate`",
+            )
 
 
 async def check_start(connection: Connection, metas: Sequence[str]) -> None:
