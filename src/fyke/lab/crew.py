@@ -126,6 +126,10 @@ class Crew:
             member.guard, member.pid = start_guarded(
                 member.command, log_to=log.fileno(), folder=self.folder, variables=self._variables
             )
+        if member.pid <= 0:
+            # Signals to 0 would reach our own group.
+            _close(member.guard)
+            raise UsageError(f"{member.name} could not be started: {self.last_lines()}")
 
 
 def kill(pid: int) -> None:
