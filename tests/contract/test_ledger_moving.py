@@ -1,6 +1,7 @@
 """`fyke ledger copy` (CRASH-WINDOWS 41): every row arrives, the old ledger is closed, and never are two open."""
 
 import asyncio
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -232,6 +233,19 @@ async def test_a_server_that_goes_away_half_way_is_told_with_the_way_out(
     monkeypatch.setattr(SqliteDatabase, "write", failing)
     with pytest.raises(MoveBroken, match=r"server is away.*--again.*ledger reopen"):
         await copy_ledger(SETTINGS, old, new)
+
+
+async def test_a_move_that_a_person_stops_is_told_with_the_way_out(
+    old: str, new: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    halfway = asyncio.Event()
+    moving = asyncio.create_task(copy_ledger(SETTINGS, old, new, progress=lambda done, total: halfway.set()))
+    await halfway.wait()
+    moving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await moving
+    assert re.search(r"broken off.*--again.*ledger reopen", caplog.text)
+    await end(old, new)
 
 
 async def test_a_row_that_arrives_otherwise_ends_the_move(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ read back and both audits say the same (P1-P3). Whatever dies in between, one of
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -29,6 +30,8 @@ from fyke.model import AuditReport, Column
 from fyke.ports import Clock
 from fyke.settings import Settings, masked
 from fyke.settings.places import ledger_kind
+
+log = logging.getLogger("fyke.ledger")
 
 Progress = Callable[[int, int], None]
 
@@ -138,6 +141,9 @@ def _broken_off(source: str, target: str) -> Iterator[None]:
         yield
     except FykeError as error:
         raise MoveBroken(f"{error}; {way}") from error
+    except asyncio.CancelledError:
+        log.warning("the move was broken off; %s", way)
+        raise
 
 
 async def _source_state(source: Place, target: Place, *, again: bool) -> State:
