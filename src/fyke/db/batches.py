@@ -11,6 +11,9 @@ from msgspec import Struct
 from fyke.db.dialect import LIST, POSTGRES_TYPES, shared
 from fyke.db.tokens import Token, closing, find, is_name, is_param, join, params, read, split
 
+# A value, and a value of a number column.
+PLAIN_VALUES = (["?"], ["number", "(", "?", ")"])
+
 
 class Batch(Struct, frozen=True):
     """One statement over the columns of many rows: `LIST` stands where the arrays go.
@@ -55,7 +58,7 @@ def copied_columns(sql: str) -> tuple[str, tuple[str, ...]] | None:
     values = names + 1
     if tokens[values].text.upper() != "VALUES" or closing(tokens, values + 1) != len(tokens) - 1:
         return None
-    if any([t.text for t in part] != ["?"] for part in split(tokens[values + 2 : -1])):
+    if any([t.text for t in part] not in PLAIN_VALUES for part in split(tokens[values + 2 : -1])):
         return None
     columns = tuple(part[0].text.strip('"') for part in split(tokens[4:names]))
     return tokens[2].text.strip('"'), columns

@@ -135,7 +135,8 @@ class PostgresConnection:
         many = self._database.batches.get(sql) or self._learn_many(sql)
         if many.copied is not None and len(found) >= COPIED_FROM:
             table, columns = many.copied
-            ask(self._raw.copy_records_to_table(table, records=found, columns=columns, timeout=self._timeout))
+            records = _exact_rows(many.types, found)
+            ask(self._raw.copy_records_to_table(table, records=records, columns=columns, timeout=self._timeout))
             return
         for wave in in_waves(found, many.unique):
             for start in range(0, len(wave), ROWS_AT_ONCE):
@@ -151,8 +152,7 @@ class PostgresConnection:
             f"${n + 1}::text::int8[]" if name == "int8" else f"${n + 1}::{name}[]"
             for n, name in enumerate(statement.types)
         )
-        copied = None if statement.exact else copied_columns(sql)
-        many = Many(batch.sql.replace(LIST, arrays), statement.types, batch.unique, copied)
+        many = Many(batch.sql.replace(LIST, arrays), statement.types, batch.unique, copied_columns(sql))
         self._database.batches[sql] = many
         return many
 
@@ -316,6 +316,17 @@ def _bound(statement: Statement, values: Values) -> Sequence[Any]:
         found = [value.values if place in text.lists else value for place, value in enumerate(found)]
     if statement.exact:
         found = [_exact(statement.types[place], value) for place, value in enumerate(found)]
+    return found
+
+
+def _exact_rows(kinds: Sequence[str], rows: list[Any]) -> list[Any]:
+    exact = [(place, kind) for place, kind in enumerate(kinds) if kind in ("numeric", "bool")]
+    if not exact:
+        return rows
+    found = [list(row) for row in rows]
+    for place, kind in exact:
+        for row in found:
+            row[place] = _exact(kind, row[place])
     return found
 
 

@@ -88,6 +88,11 @@ class TypedTable(Struct, frozen=True):
         return _upsert(self)
 
     @property
+    def insert(self) -> str:
+        """As `upsert`, for rows that are not there."""
+        return _insert(self)
+
+    @property
     def select(self) -> str:
         """Reads OWN_COLUMNS, then the columns; the caller adds its WHERE."""
         names = [*OWN_COLUMNS, *(name for name, _ in self.columns)]
@@ -109,12 +114,18 @@ class TypedTable(Struct, frozen=True):
 
 
 @lru_cache(maxsize=TABLES_REMEMBERED)
-def _upsert(table: TypedTable) -> str:
+def _insert(table: TypedTable) -> str:
     names = [*OWN_COLUMNS, *(name for name, _ in table.columns)]
     marks = ["?"] * len(OWN_COLUMNS) + ["number(?)" if kind is ColumnType.NUMBER else "?" for _, kind in table.columns]
+    return f"INSERT INTO {quoted(table.name)}({', '.join(map(quoted, names))}) VALUES ({', '.join(marks)})"
+
+
+@lru_cache(maxsize=TABLES_REMEMBERED)
+def _upsert(table: TypedTable) -> str:
+    names = [*OWN_COLUMNS, *(name for name, _ in table.columns)]
     changed = [name for name in names if name not in ("_item_id", "_first_at")]
     return (
-        f"INSERT INTO {quoted(table.name)}({', '.join(map(quoted, names))}) VALUES ({', '.join(marks)})"
+        f"{_insert(table)}"
         f" ON CONFLICT(_item_id) DO UPDATE SET {', '.join(f'{quoted(n)} = excluded.{quoted(n)}' for n in changed)}"
     )
 

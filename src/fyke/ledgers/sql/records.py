@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from fyke.db.connection import Connection, listed
 from fyke.db.errors import is_row_error, row_message
-from fyke.db.typed import TypedTable, decode_table
+from fyke.db.typed import OWN_COLUMNS, TypedTable, decode_table
 from fyke.model import Column, Fields
 
 T = TypeVar("T")
@@ -26,6 +26,7 @@ SELECT s.id, s.name, s.scope, s.hash, s.has_detail, s.pool, s.priority, s.column
 FROM source s JOIN typed_table t ON t.name = s.table_name WHERE s.id IN (SELECT value FROM json_each(?))
 """
 VERSION = "INSERT INTO version(item_id, n, at, hash, visit_id, content) VALUES (?, ?, ?, ?, ?, ?)"
+VERSION_PLACE = OWN_COLUMNS.index("_version")
 TALLY_NAMES = ("entries", "new", "known", "refused", "listed", "open", "stored", "dead", "ignored", "versions")
 TALLY = (
     f"INSERT INTO tally(source_id, {', '.join(TALLY_NAMES)}) VALUES (?{', ?' * len(TALLY_NAMES)})"
@@ -103,13 +104,16 @@ def write_drafts(connection: Connection, table: TypedTable, drafts: Sequence[Dra
             continue
         typed = [d.item_id, d.scope, d.key, d.url, d.n, now, now, *values]
         rows.append((typed, (d.item_id, d.n, now, d.hash, d.visit_id, d.content)))
-    upsert = table.upsert
 
-    def write(part: Sequence[tuple[list[Any], tuple[Any, ...]]]) -> None:
-        connection.executemany(upsert, [typed for typed, _ in part])
+    def write(statement: str, part: Sequence[tuple[list[Any], tuple[Any, ...]]]) -> None:
+        connection.executemany(statement, [typed for typed, _ in part])
         connection.executemany(VERSION, [version for _, version in part])
 
-    for (typed, _), message in isolate(connection, rows, write):
+    # Where all are first versions there is a quicker way; whatever it stumbles over, the other one is sure.
+    first = len(rows) > 1 and all(typed[VERSION_PLACE] == 1 for typed, _ in rows)
+    if first and not isolate(connection, [rows], lambda whole: write(table.insert, whole[0])):
+        return refused
+    for (typed, _), message in isolate(connection, rows, lambda part: write(table.upsert, part)):
         refused[typed[0]] = message
     return refused
 
