@@ -174,7 +174,7 @@ class Asking:
         hits: set[str] = set()
         if ask_filter:
             voids = [mark_of(self._scope, key) for key in first]
-            marks = [self._mark(entry) for entry in first.values()]
+            marks = [self._mark(entry, void) for entry, void in zip(first.values(), voids, strict=True)]
             found = await self._try(lambda: self._hits(exact, space, marks, voids)) or [False] * len(first)
             hits = {key for key, hit in zip(first, found, strict=True) if hit}
         checked = self._to_check([key for key in first if key in hits])
@@ -210,8 +210,9 @@ class Asking:
         async def remember() -> None:
             remembered = 0
             for keys in _batches(settled):
-                marks = [self._mark(first[key]) for key in keys]
-                remembered = await exact.add(space, marks, [mark_of(self._scope, key) for key in keys])
+                voids = [mark_of(self._scope, key) for key in keys]
+                marks = [self._mark(first[key], void) for key, void in zip(keys, voids, strict=True)]
+                remembered = await exact.add(space, marks, voids)
             await self._knowing.look_how_full(remembered, exact.planned)
 
         told = await self._try(tell)
@@ -238,10 +239,10 @@ class Asking:
             self._knowing.tell(error)
             return None
 
-    def _mark(self, entry: Entry) -> bytes:
+    def _mark(self, entry: Entry, void: bytes) -> bytes:
         """Of an entry that this listing has shown inside a covered stretch, and whose item is stored as it says."""
         mark = mark_of(self._lease.source_id, self._lease.listing.name, entry.key, entry.hash)
-        return mark_of(self._scope, entry.key)[:SAME_BUCKET] + mark[SAME_BUCKET:]
+        return void[:SAME_BUCKET] + mark[SAME_BUCKET:]
 
 
 def _shape(known_filter: KnownFilter) -> int:

@@ -67,9 +67,10 @@ class RedisKnownFilter:
             return []
         if self.exact:
             words = _triples(self._buckets, marks, voids)
-            found = await self._connection.run(EXACT_HITS, self._key(space), *self._kept(), space, *words)
+            found = await self._connection.run(EXACT_HITS, self._key(space), *self._kept(), space, words)
             return [int(month) > 0 for month in found]
-        found = await self._connection.run(BLOOM_HITS, self._key(space), *self._kept(), *map(self._bits_of, marks))
+        bits = ",".join(map(self._bits_of, marks))
+        found = await self._connection.run(BLOOM_HITS, self._key(space), *self._kept(), bits)
         old = [mark for mark, month in zip(marks, found, strict=True) if int(month) > 1]
         if old:
             await self.add(space, old)
@@ -80,9 +81,9 @@ class RedisKnownFilter:
             return 0
         if self.exact:
             words = _triples(self._buckets, marks, voids)
-            return int(await self._connection.run(EXACT_ADD, self._key(space), *self._kept(), space, *words))
-        bits = map(self._bits_of, marks)
-        return int(await self._connection.run(BLOOM_ADD, self._key(space), *self._kept(), *bits))
+            return int(await self._connection.run(EXACT_ADD, self._key(space), *self._kept(), space, words))
+        bits = ",".join(map(self._bits_of, marks))
+        return int(await self._connection.run(BLOOM_ADD, self._key(space), *self._kept(), bits))
 
     async def void(self, space: str, voids: Sequence[bytes]) -> None:
         if not voids or not self.exact:
@@ -92,8 +93,8 @@ class RedisKnownFilter:
         before, following = self._month(-1), self._month(1)
         older = [name for name in others if name != before]
         months = " ".join((this, before, following, *older))
-        words = [number for void in voids for number in _places(self._buckets, void)]
-        await self._connection.run(EXACT_VOID, self._key(space), months, keep, space, 3, *words)
+        words = " ".join("{}:{}".format(*_places(self._buckets, void)) for void in voids)
+        await self._connection.run(EXACT_VOID, self._key(space), months, keep, space, 3, words)
 
     async def stats(self, space: str) -> FilterStats:
         """Of the fullest of the months that count. Asks with the script that walks ask with, so its rights show."""
@@ -151,8 +152,10 @@ def _places(buckets: int, mark: bytes) -> tuple[int, int]:
     return bucket % buckets, member
 
 
-def _triples(buckets: int, marks: Sequence[bytes], voids: Sequence[bytes]) -> list[int]:
-    words: list[int] = []
+def _triples(buckets: int, marks: Sequence[bytes], voids: Sequence[bytes]) -> str:
+    """bucket:mark:void of each."""
+    found = []
     for mark, void in zip(marks, voids, strict=True):
-        words += (*_places(buckets, mark), _places(buckets, void)[1])
-    return words
+        bucket, member = _places(buckets, mark)
+        found.append(f"{bucket}:{member}:{_places(buckets, void)[1]}")
+    return " ".join(found)
