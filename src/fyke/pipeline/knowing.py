@@ -24,6 +24,7 @@ T = TypeVar("T")
 log = logging.getLogger("fyke.lister")
 
 SPACE: Final = "known_space"
+FULL: Final = "known_filter_full"
 FULL_AGAIN_MS: Final = 30 * 86_400_000
 TOLD_EVERY_S: Final = 60.0
 AWAY_S: Final = 5.0
@@ -102,13 +103,13 @@ class Knowing:
         if marks <= planned or self._full:
             return
         self._full, now = True, self._clock.now()
-        if abs(now - await self.ledger.cursor("known_filter_full")) < FULL_AGAIN_MS:
+        if abs(now - await self.ledger.cursor(FULL)) < FULL_AGAIN_MS:
             return
-        await self.ledger.cursor("known_filter_full", now)
+        await self.ledger.cursor(FULL, now)
         message = f"the known filter holds {marks} marks and was planned for {planned}: known_filter.planned"
         log.warning(message)
         await self.ledger.add_events(
-            [Event("known_filter_full", message, group="known_filter_full", data={"marks": marks, "planned": planned})]
+            [Event("known_filter_full", message, group=FULL, data={"marks": marks, "planned": planned})]
         )
 
 
