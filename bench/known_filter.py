@@ -39,6 +39,7 @@ from fyke.model import (
     PassLease,
     PassState,
     Result,
+    Task,
 )
 from fyke.pipeline.knowing import Asking, Knowing
 from fyke.policy.identity import mark_of
@@ -83,12 +84,14 @@ async def walk(ledger: Ledger, knowing: Knowing, lists: list[Any], at: int, spen
     lease = await ledger.start_pass(opened.tasks[0].ref, "bench")
     assert lease is not None
     asking, skipped = Asking(knowing, lease, SOURCE.scope), 0
-    for number, entries in enumerate(lists, 1):
-        with spent:
+    due: list[Task] = []
+    with spent:
+        for number, entries in enumerate(lists, 1):
             commit, result = await _page(ledger, asking, lease, entries, number)
-        skipped += commit.skipped
-        if result.due:
-            await ledger.commit([_stored(task.ref, task.generation) for task in result.due])
+            skipped += commit.skipped
+            due += result.due
+    for start in range(0, len(due), A_BATCH):
+        await ledger.commit([_stored(task.ref, task.generation) for task in due[start : start + A_BATCH]])
     await ledger.end_pass(lease.pass_id, lease.fence, PassEnd(PassState.COMPLETE))
     return skipped
 
