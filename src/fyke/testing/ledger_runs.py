@@ -186,16 +186,6 @@ class RunsContract:
         assert not (await book.open(slot=row.slot)).created
         assert len(await book.told("timed_out")) == 1
 
-    async def test_a_run_of_a_clock_that_was_ahead_ends_after_its_own_length(self, book: Book) -> None:
-        # CRASH-WINDOWS 44
-        now = book.clock.now()
-        book.clock.set(now + HOUR)
-        await book.open(limit_ms=MINUTE)
-        book.clock.set(now)
-        assert await book.ledger.expire_runs() == []
-        book.clock.set(now + MINUTE)
-        assert len(await book.ledger.expire_runs()) == 1
-
     async def test_a_cancelled_run_says_why(self, book: Book) -> None:
         run = await book.open("gov", "one", "two")
         await book.end(await book.start(run.tasks[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fyke.model import Committed, DeadFilter, ItemState, Outcome
-from fyke.testing.ledger_steps import DAY, HOUR, LANE, SECOND, Book, failure, make_entry, make_result
+from fyke.testing.ledger_steps import DAY, HOUR, LANE, MINUTE, SECOND, Book, failure, make_entry, make_result
 
 MOVED = f"https://{LANE}/moved"
 
@@ -177,3 +177,13 @@ class TimesContract:
         await book.ledger.pause_source("gov", "")
         book.clock.advance(length)
         await book.ledger.resume_source("gov")
+
+    async def test_a_run_of_a_clock_that_was_ahead_ends_after_its_own_length(self, book: Book) -> None:
+        # CRASH-WINDOWS 44
+        now = book.clock.now()
+        book.clock.set(now + HOUR)
+        await book.open(limit_ms=MINUTE)
+        book.clock.set(now)
+        assert await book.ledger.expire_runs() == []
+        book.clock.set(now + MINUTE)
+        assert len(await book.ledger.expire_runs()) == 1

@@ -96,20 +96,8 @@ class RedisFrontier:
         self._namespace, self._take_over = namespace, True
 
     @classmethod
-    async def open(
-        cls,
-        url: str,
-        *,
-        namespace: str,
-        shards: int,
-        lease_ms: int,
-        random: Random,
-        clock: Clock | None = None,
-        take_over: bool = False,
-    ) -> Self:
-        """Connect, and refuse a server that would lose or evict tasks.
-
-        `take_over`: `rebuild` may empty a frontier that serves another ledger.
+    async def open(cls, url: str, *, namespace: str, shards: int, take_over: bool = False, **settings: Any) -> Self:
+        """Connect, and refuse a server that would lose or evict tasks. `take_over`: see `rebuild`.
 
         Raises:
             UsageError: a person must change the address or the server's settings.
@@ -118,9 +106,7 @@ class RedisFrontier:
         check_names(namespace, shards)
         connection = Connection(read_address(url))
         try:
-            frontier = cls(
-                connection, namespace=namespace, shards=shards, lease_ms=lease_ms, random=random, clock=clock
-            )
+            frontier = cls(connection, namespace=namespace, shards=shards, **settings)
             await check_start(connection, [shard.meta for shard in frontier._shards])
             await frontier.bind()
             frontier._take_over = take_over
@@ -279,11 +265,7 @@ class RedisFrontier:
         return await self._statistics.read(self._ahead)
 
     async def rebuild(self, ledger_id: str, epoch: int) -> bool:
-        """As the port says; one that serves another ledger is refused unless it may be taken over.
-
-        Raises:
-            LedgerClosed
-        """
+        """As the port says; one that serves another ledger is a LedgerClosed, unless it may be taken over."""
         if not self._take_over:
             refuse_foreign(await read_epochs(self._connection, list(self._shards)), ledger_id, self._namespace)
         mark = f"{self._random.getrandbits(64):016x}"
