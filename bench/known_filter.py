@@ -171,17 +171,17 @@ async def memory(url: str, count: int) -> dict[str, float]:
     return found
 
 
-async def measure(items: int, marks: int) -> dict[str, Any]:
+async def measure(items: int, marks: int, ledgers: list[str], kinds: list[str]) -> dict[str, Any]:
     report: dict[str, Any] = {"machine": machine(), "entries": items, "per_page": PER_PAGE}
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fyke-bench-")))
         redis = stack.enter_context(RedisServer(folder / "redis", "valkey-9"))
         postgres = None
-        if not PostgresServer.missing(15):
+        if "postgres" in ledgers and not PostgresServer.missing(15):
             postgres = stack.enter_context(PostgresServer(folder / "postgres", 15))
         pids = [redis.pid, *([postgres.pid] if postgres is not None else [])]
-        for name in ("sqlite", *(["postgres"] if postgres is not None else [])):
-            for kind in KINDS:
+        for name in (name for name in ledgers if name == "sqlite" or postgres is not None):
+            for kind in kinds:
                 ask(redis.url, "FLUSHALL")
                 url = f"sqlite:///{folder / f'{kind}.db'}"
                 if name == "postgres" and postgres is not None:
@@ -194,7 +194,8 @@ async def measure(items: int, marks: int) -> dict[str, Any]:
                     stack.push_async_callback(known_filter.close)
                 report[f"{name}_{kind}"] = await rates(Settings(ledger=url), known_filter, items, pids)
                 print(f"{name:9} {kind:6} {report[f'{name}_{kind}']}", flush=True)
-        report["marks"] = await memory(redis.url, marks)
+        if marks:
+            report["marks"] = await memory(redis.url, marks)
     return report
 
 
@@ -202,10 +203,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=20_000)
     parser.add_argument("--marks", type=int, default=1_000_000)
+    parser.add_argument("--ledgers", default="sqlite,postgres")
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    report = asyncio.run(measure(options.entries, options.marks))
+    report = asyncio.run(measure(options.entries, options.marks, options.ledgers.split(","), options.kinds.split(",")))
     print(json.dumps(report, indent=None if options.json else 2, ensure_ascii=False))
 
 
