@@ -83,7 +83,7 @@ class RedisKnownFilter:
             words = _triples(self._buckets, marks, voids)
             return int(await self._connection.run(EXACT_ADD, self._key(space), *self._kept(), space, words))
         bits = ",".join(map(self._bits_of, marks))
-        return int(await self._connection.run(BLOOM_ADD, self._key(space), *self._kept(), bits))
+        return int(await self._connection.run(BLOOM_ADD, self._key(space), *self._kept(), bits, CHUNK_BITS - 1))
 
     async def void(self, space: str, voids: Sequence[bytes]) -> None:
         if not voids or not self.exact:

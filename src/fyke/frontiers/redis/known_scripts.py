@@ -82,7 +82,8 @@ for bucket, void in string.gmatch(ARGV[5], '(%d+):(%-?%d+)') do
 end
 return count()
 """
-# ARGV[3]: a mark is chunk:bit of each of its bits, joined by blanks; marks are joined by commas.
+# ARGV[3]: a mark is chunk:bit of each of its bits, joined by blanks; marks are joined by commas. ARGV[4]: the last
+# bit of a chunk.
 _BLOOM_HITS: Final = """
 local found = {}
 for mark in string.gmatch(ARGV[3], '[^,]+') do
@@ -109,10 +110,12 @@ for mark in string.gmatch(ARGV[3], '[^,]+') do
   local new = 0
   for chunk, bit in string.gmatch(mark, '(%d+):(%d+)') do
     local key = KEYS[1] .. ':' .. months[1] .. ':' .. chunk
-    if redis.call('SETBIT', key, bit, 1) == 0 then
-      new = 1
-      if redis.call('TTL', key) == -1 then redis.call('EXPIRE', key, ARGV[2]) end
+    if redis.call('EXISTS', key) == 0 then
+      -- Made in its full size: a text that grows gets twice the room.
+      redis.call('SETBIT', key, ARGV[4], 0)
+      redis.call('EXPIRE', key, ARGV[2])
     end
+    if redis.call('SETBIT', key, bit, 1) == 0 then new = 1 end
   end
   added = added + new
 end
