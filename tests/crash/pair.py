@@ -29,7 +29,7 @@ from fyke.frontiers.redis.scripts import READING, Script, load_scripts
 from fyke.ledgers.sql import SqlLedger
 from fyke.model import ResolvedSource
 from fyke.testing.clock import FakeClock
-from tests.crash.calls import Fault
+from tests.crash.calls import Died, Fault
 from tests.crash.places import Read, Stores, fill
 from tests.crash.virtual import BEGAN_MS, VirtualClock, VirtualLoop, owed
 
@@ -183,6 +183,7 @@ class Pair:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop.pace.moment, loop.pace.working = 0.0, 0
+        loop.set_exception_handler(_tell)
         if self._database is None:
             self._database = TimedPostgres(parse_address(self.database_url))
         # The ids that it has in hand were given by an earlier case.
@@ -301,6 +302,12 @@ class Pair:
             if database is not None:
                 runner.run(_closed(database))
             runner.close()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """That a task of a process that died has died with it is no news."""
+    if not isinstance(context.get("exception"), Died):
+        loop.default_exception_handler(context)
 
 
 async def _closed(database: PostgresDatabase) -> None:
