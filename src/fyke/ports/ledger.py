@@ -111,6 +111,11 @@ class RunBook(Protocol):
         again; without: a version at once). An entry read before the item's last one changes nothing. `open` items take
         the new request. `dead` (not_found, gave_up) and `ignored` (robots) items open again, at most once a day and 7
         times. `due`: items of the page that are due now and belong to this source.
+
+        Known filters rely on the space named by `cursor("known_space")`, 0 where none may. A page that skipped entries
+        in another space than the current one, or whose `fresh` keys are known, is `misjudged` and writes nothing. A
+        change of a key that is not in `told`, or that was told in another space, sets the space to 0 in this
+        transaction, and so do `forget` and `repair`.
         """
         ...
 

@@ -13,6 +13,7 @@ from fyke.testing.clock import FakeClock
 from fyke.testing.ledger_commits import CommitsContract
 from fyke.testing.ledger_coverage import CoverageContract
 from fyke.testing.ledger_due import DueContract
+from fyke.testing.ledger_known import KnownContract
 from fyke.testing.ledger_pages import PagesContract
 from fyke.testing.ledger_rows import RowsContract
 from fyke.testing.ledger_runs import RunsContract
@@ -27,6 +28,7 @@ class LedgerContract(
     RunsContract,
     CoverageContract,
     PagesContract,
+    KnownContract,
     TimesContract,
     RowsContract,
     CommitsContract,
