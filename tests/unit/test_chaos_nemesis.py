@@ -77,6 +77,28 @@ async def test_the_others_go_on_while_a_target_is_busy() -> None:
     assert done.count("kill") > 2
 
 
+async def test_a_kind_whose_target_was_busy_to_the_end_still_has_its_turn_and_only_it() -> None:
+    done: list[str] = []
+    over = asyncio.Event()
+
+    async def outage(record: Callable[[str], None]) -> None:
+        record("")
+        await over.wait()
+
+    async def short(record: Callable[[str], None]) -> None:
+        record("")
+
+    def note(name: str, _: str) -> None:
+        done.append(name)
+
+    acts: dict[str, Act] = {"redis-freeze": outage, "redis-flush": outage, "kill": short}
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.3, over.set)
+    await Nemesis(Random(1), acts, 0.002, note).run(0.2)
+    assert done.count("redis-freeze") == done.count("redis-flush") == 1
+    assert done[-1].startswith("redis")
+
+
 async def test_a_fault_that_cannot_be_done_is_told() -> None:
     async def fails(record: Callable[[str], None]) -> None:
         raise UsageError("the server did not come back")

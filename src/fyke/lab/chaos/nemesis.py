@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from random import Random
 from typing import TypeAlias
 
@@ -22,9 +22,12 @@ class Nemesis:
         self._random, self._acts, self._every, self._record = random, acts, every, record
         self._going: dict[str, asyncio.Task[None]] = {}
         self._left: list[str] = []
+        self._never = set(acts)
 
     async def run(self, seconds: float) -> None:
-        """Returns when the time is over and all faults are healed.
+        """Returns when the time is over, each kind has come at least once and all faults are healed.
+
+        Kinds that wait for their target (an outage lasts, and then rests) get the same time once more at most.
 
         Raises:
             Whatever a fault raised that could not be done or healed.
@@ -32,11 +35,11 @@ class Nemesis:
         loop = asyncio.get_running_loop()
         end, next_at = loop.time() + seconds, loop.time() + self._every
         try:
-            while next_at < end:
+            while next_at < (end + seconds if self._never else end):
                 await asyncio.sleep(max(0.0, next_at - loop.time()))
-                next_at += self._every
                 self._finish()
-                self._start_one()
+                self._start_one(self._acts if next_at < end else self._never)
+                next_at += self._every
             await asyncio.sleep(max(0.0, end - loop.time()))
         finally:
             for task in self._going.values():
@@ -58,12 +61,13 @@ class Nemesis:
                 del self._going[target]
                 task.result()
 
-    def _start_one(self) -> None:
-        """The next kind whose target is free. What is busy keeps its turn, and the others go on without it."""
-        free = [name for name in self._acts if FAULTS[name].target not in self._going]
+    def _start_one(self, names: Collection[str]) -> None:
+        """The next of these kinds whose target is free. What is busy keeps its turn, and the others go on without it."""
+        free = [name for name in self._acts if name in names and FAULTS[name].target not in self._going]
         if not any(name in free for name in self._left):
             self._left += [name for name in self._random.sample(free, len(free)) if name not in self._left]
         name = next((name for name in self._left if name in free), "")
         if name:
             self._left.remove(name)
+            self._never.discard(name)
             self._going[FAULTS[name].target] = asyncio.create_task(self._do(name))
