@@ -91,11 +91,11 @@ async def test_a_kind_whose_target_was_busy_to_the_end_still_has_its_turn_and_on
     def note(name: str, _: str) -> None:
         done.append(name)
 
-    acts: dict[str, Act] = {"redis-freeze": outage, "redis-flush": outage, "kill": short}
+    acts: dict[str, Act] = {"redis-stream": outage, "redis-flush": outage, "kill": short}
     loop = asyncio.get_running_loop()
     loop.call_later(0.3, over.set)
     await Nemesis(Random(1), acts, 0.002, note).run(0.2)
-    assert done.count("redis-freeze") == done.count("redis-flush") == 1
+    assert done.count("redis-stream") == done.count("redis-flush") == 1
     assert done[-1].startswith("redis")
 
 

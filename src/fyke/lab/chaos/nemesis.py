@@ -62,7 +62,7 @@ class Nemesis:
                 task.result()
 
     def _start_one(self, names: Collection[str]) -> None:
-        """The next of these kinds whose target is free. What is busy keeps its turn, and the others go on without it."""
+        """The next of these kinds whose target is free. What is busy keeps its turn; the others go on without it."""
         free = [name for name in self._acts if name in names and FAULTS[name].target not in self._going]
         if not any(name in free for name in self._left):
             self._left += [name for name in self._random.sample(free, len(free)) if name not in self._left]
