@@ -86,6 +86,27 @@ class TestSqlFrontier(FrontierContract):
         fits: FrontierHarness = harness
         assert fits.movable
 
+    async def test_what_a_slow_commit_took_is_not_waited_for_again(
+        self, harness: SqlHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else that start comes late, and the next one, whose commit is quick, too soon after it (P4)."""
+        frontier = await harness.open()
+        await frontier.configure([LanePolicy("slow", 1_000, 0, 5)])
+        await frontier.offer([item(ref, "slow") for ref in (1, 2)])
+        first, second = await take(frontier, 2)
+        write = SqliteDatabase.write
+
+        async def slow(database: SqliteDatabase, call: Any, *, durable: bool = True) -> Any:
+            answer = await write(database, call, durable=durable)
+            await harness.pass_time(200)
+            return answer
+
+        monkeypatch.setattr(SqliteDatabase, "write", slow)
+        assert [one.wait_ms for one in await frontier.begin([first])] == [0]
+        assert [one.wait_ms for one in await frontier.begin([second])] == [600]
+        assert await frontier.permit(first, "slow", 5_000) == 1_400
+        assert await frontier.permit(first, "slow", 1_000) > 1_000
+
     async def test_an_idle_frontier_writes_nothing(self, harness: SqlHarness) -> None:
         frontier = await harness.open()
         await frontier.configure([LanePolicy("slow", 60_000, 0, 2)])

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from fyke.db.connection import Connection, Database, listed
 from fyke.errors import LeaseLost, TransientError, UsageError, nearest
 from fyke.frontiers import sql_lanes as lanes
@@ -136,17 +138,18 @@ class SqlFrontier:
         _check_batch(deliveries)
         if not deliveries:
             return []
-        draw, clock = self._random.random, self._clock.now
-        return await self._write(lambda connection, now: lanes.begin(connection, clock, deliveries, draw))
+        draw, granted = self._random.random, _Granted(self._clock)
+        answers = await self._write(lambda connection, now: lanes.begin(connection, granted.now, deliveries, draw))
+        return [replace(one, wait_ms=granted.left(one.wait_ms)) if one.wait_ms else one for one in answers]
 
     async def permit(self, delivery: Delivery, lane: str, limit_ms: int = 5_000) -> int:
-        draw, clock, expire = self._random.random, self._clock.now, not self._watch.paused
+        draw, granted, expire = self._random.random, _Granted(self._clock), not self._watch.paused
         wait = await self._write(
-            lambda connection, now: lanes.permit(connection, clock, delivery, lane, limit_ms, draw, expire=expire)
+            lambda connection, now: lanes.permit(connection, granted.now, delivery, lane, limit_ms, draw, expire=expire)
         )
         if wait is None:
             raise LeaseLost(f"task {delivery.task.key} is not {delivery.worker}'s any more")
-        return wait
+        return granted.left(wait) if wait <= limit_ms else wait
 
     async def extend(self, deliveries: Sequence[Delivery], duration_ms: int) -> list[bool]:
         _check_batch(deliveries)
@@ -293,6 +296,23 @@ class SqlFrontier:
         answer = await self._db.write(run, durable=False)
         self._watch.told(step)
         return answer
+
+
+class _Granted:
+    """The time by which a start was granted; what its commit took is no more to be waited for.
+
+    Else a start whose commit was slow comes late, and the next one at the same host too soon after it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._at = clock, clock.monotonic()
+
+    def now(self) -> int:
+        self._at = self._clock.monotonic()
+        return self._clock.now()
+
+    def left(self, wait_ms: int) -> int:
+        return max(0, wait_ms - round((self._clock.monotonic() - self._at) * 1000))
 
 
 def _check_batch(batch: Sequence[object]) -> None:
