@@ -58,13 +58,17 @@ class _Selectors:
 
 _SELECTOR_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
     {
-        "css": Key(Text(), "A CSS selector, with ::attr(name) or ::text at its end."),
-        "xpath": Key(Text(), "An XPath; inside a row it begins with .//"),
+        "css": Key(
+            Text(), "A CSS selector, `::attr(name)` or `::text` at its end; a node is its whole text, squeezed."
+        ),
+        "xpath": Key(Text(), "An XPath; inside a row it begins with `.//`."),
         "json": Key(Text(), "A JMESPath from the row, or from the root of the page."),
-        "feed": Key(Text(), "id, link, title, published, updated, summary, content, author or ns:name."),
+        "feed": Key(
+            Text(), "`id`, `link`, `title`, `published`, `updated`, `summary`, `content`, `author` or `ns:name`."
+        ),
         "regex": Key(Text(), "Group 1 of a match in the source of the page or row; `json` may follow into it."),
         "label": Key(ListOf(Text(), single=True, least=1), "The value beside a label, in a table or as `标签：值`."),
-        "field": Key(Text(), "A field read before."),
+        "field": Key(Text(), "A field read before, or a value of `each`."),
         "template": Key(Text(), "A text with {placeholders}."),
         "hash": Key(ListOf(Text(), single=True, least=1), "A fingerprint of fields read before."),
         "first_of": Key(ListOf(_Selectors(), least=1), "The first of these selectors that has a value."),
@@ -72,10 +76,10 @@ _SELECTOR_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
     }
 )
 SELECTOR: Final = SelectorShape(Section("selector", _SELECTOR_KEYS))
-_FIELD_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
+FIELD_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
     {
         **_SELECTOR_KEYS,
-        "required": Key(Flag(), "Nothing is stored without it."),
+        "required": Key(Flag(), "Nothing is stored without it; in a row, the row is refused."),
         "optional": Key(Flag(), "It does not count for coverage."),
         "type": Key(Text(choices=tuple(ColumnType)), "The column's type, where the last step does not say it."),
     }
@@ -94,11 +98,11 @@ class FieldShape:
     bare: bool
 
     def check(self, value: Any, path: Path, notes: Notes) -> None:
-        SelectorShape(Section("field", _FIELD_KEYS), bare=self.bare).check(value, path, notes)
+        SelectorShape(Section("field", FIELD_KEYS), bare=self.bare).check(value, path, notes)
         _one_word(value, path)
 
     def json(self) -> dict[str, Any]:
-        return SelectorShape(Section("field", _FIELD_KEYS), bare=self.bare).json()
+        return SelectorShape(Section("field", FIELD_KEYS), bare=self.bare).json()
 
 
 def fields_shape(python: bool) -> MapOf:

@@ -83,7 +83,7 @@ REQUEST: Final = Section(
     "request",
     {
         "url": Key(Text(), "The address, with {placeholders}.", required=True),
-        "method": Key(Text(choices=("GET", "POST")), "GET, or POST where there is a body."),
+        "method": Key(Text(choices=("GET", "POST")), "GET, or POST (the default where there is a body)."),
         "query": Key(_WORDS, "Parameters of the address."),
         "headers": Key(_WORDS, "Headers of this request."),
         "form": Key(_WORDS, "The body as a form."),
@@ -105,7 +105,7 @@ PAGES: Final = Section(
             ),
             "Pages by number.",
         ),
-        "next": Key(SELECTOR, "The address of the next page."),
+        "next": Key(SELECTOR, "The address of the next page; a page without one is the last."),
         "max": Key(Whole(1, 100_000), "Pages read at most; reaching it unconnected is a gap. Default 100."),
     },
     one_of=("number", "next"),
@@ -115,10 +115,10 @@ ROWS: Final = Section(
     {
         "in": Key(Text(), "The container of the rows; missing = the page does not fit."),
         "css": Key(Text(), "Each row; `> li` begins at the container."),
-        "xpath": Key(Text(), "Each row."),
-        "json": Key(Text(), "A JMESPath to the list of rows."),
-        "feed": Key(Text(choices=("entries",)), "The entries of a feed."),
-        "pinned": Key(Text(), "What a pinned row matches; default 置顶 in its text."),
+        "xpath": Key(Text(), "Each row, by XPath."),
+        "json": Key(Text(), "A JMESPath to the list of rows; `@` is the root."),
+        "feed": Key(Text(choices=("entries",)), "`entries`: of RSS 0.9x, 1.0, 2.0, Atom or a JSON Feed."),
+        "pinned": Key(Text(), "What a pinned row matches; default 置顶 marked in its text."),
     },
     one_of=("css", "xpath", "json", "feed"),
 )
@@ -130,7 +130,9 @@ CONNECT: Final = Either(
             Section(
                 "connect",
                 {
-                    "known": Key(Whole(1, 100_000), "Anchors in a row that end a walk. Default 1."),
+                    "known": Key(
+                        Whole(1, 100_000), "Anchors in a row that connect. Default 10 where there are pages, else 1."
+                    ),
                     "lookback": Key(DURATION, "How much further is read after that."),
                 },
             ),
@@ -141,10 +143,16 @@ CONNECT: Final = Either(
 SCHEDULE: Final = Section(
     "schedule",
     {
-        "cron": Key(ListOf(Text(), single=True, least=1), "When it runs, in the five fields of cron."),
-        "timezone": Key(Text(), "IANA zone of cron and of times without a zone. Default Asia/Shanghai."),
-        "late": Key(Text(choices=("run", "skip")), "What a missed time does. Default run."),
-        "overlap": Key(Text(choices=("skip", "queue", "cancel")), "A time that is due while a run is going."),
+        "cron": Key(
+            ListOf(Text(), single=True, least=1),
+            "One or several times: minute hour day month weekday, or six fields with the second first.",
+        ),
+        "timezone": Key(Text(), "IANA zone of these times, and of dates without a zone. Default Asia/Shanghai."),
+        "late": Key(Text(choices=("run", "skip")), "A missed time: `run` late, once (default), or `skip`."),
+        "overlap": Key(
+            Text(choices=("skip", "queue", "cancel")),
+            "A time due while a run is going: `skip` (default), `queue`, or `cancel` the run.",
+        ),
         "limit": Key(DURATION, "How long a run may take. Default 1h."),
     },
 )
@@ -153,7 +161,14 @@ FETCH: Final = Section(
     {
         "headers": Key(_WORDS, "Headers of every request."),
         "timeout": Key(
-            Section("timeout", {name: Key(DURATION, f"{name} limit") for name in ("connect", "read", "total")}),
+            Section(
+                "timeout",
+                {
+                    "connect": Key(DURATION, "For connecting. Default 5s."),
+                    "read": Key(DURATION, "For silence while reading. Default 10s."),
+                    "total": Key(DURATION, "In total. Default 20s."),
+                },
+            ),
             "Limits of one request.",
         ),
         "politeness": Key(
@@ -161,20 +176,22 @@ FETCH: Final = Section(
                 "politeness",
                 {
                     "delay": Key(DURATION, "Time between two starts at a host. Default 1.2s."),
-                    "jitter": Key(DURATION, "How much the delay varies, either way. Default 0.4s."),
+                    "jitter": Key(DURATION, "How much it varies, either way. Default 0.4s; not over the delay."),
                     "concurrency": Key(Whole(1, 1_000), "Requests at once to a host. Default 2."),
                     "rate": Key(RATE, "Starts at most, such as 6/min."),
                 },
             ),
             "What one host bears, for the whole cluster.",
         ),
-        "proxy": Key(Text(), "The address of a proxy, best as ${secret:NAME}."),
-        "private_addresses": Key(Text(choices=("allow", "refuse")), "Whether hosts inside a network may be asked."),
-        "user_agent": Key(Text(), "Default Fyke's own."),
-        "robots": Key(Text(choices=("respect", "ignore")), "Default respect."),
-        "encoding": Key(Text(), "The encoding of all pages, where the site names a wrong one."),
+        "proxy": Key(Text(), "One proxy, `http://user:password@host:port`, by a secret; no literal password."),
+        "private_addresses": Key(
+            Text(choices=("allow", "refuse")), "Whether addresses inside a network may be asked; default refuse."
+        ),
+        "user_agent": Key(Text(), "Default: Fyke with its version and address."),
+        "robots": Key(Text(choices=("respect", "ignore")), "`respect` (default) or `ignore`."),
+        "encoding": Key(Text(), "Of all pages, where the site names a wrong one and Fyke does not see through it."),
         "max_body": Key(SIZE, "The largest answer. Default 20MB."),
-        "max_redirects": Key(Whole(0, 20), "Default 5."),
+        "max_redirects": Key(Whole(0, 20), "Redirects that are followed. Default 5."),
         "blocked": Key(
             Section("blocked", {"text": Key(ListOf(Text(), single=True), "Texts that only a block page has.")}),
             "Marks of a block, besides the built-in ones.",
@@ -192,17 +209,17 @@ UPDATES: Final = Section(
     "updates",
     {
         "compare": Key(ListOf(Text(), single=True), "Fields whose change makes a new version. Default all."),
-        "ignore": Key(_REGEXES, "What does not count as a change."),
+        "ignore": Key(_REGEXES, "Regular expressions of what is no change."),
     },
 )
 CHECKS: Final = Section(
     "checks",
     {
         "rows_per_page": Key(
-            Section("rows_per_page", {"min": Key(Whole(0, 100_000), "Fewer rows are suspicious.", required=True)}),
-            "The last page is exempt.",
+            Section("rows_per_page", {"min": Key(Whole(0, 100_000), "The number.", required=True)}),
+            "Fewer rows are suspicious; the last page is exempt.",
         ),
-        "coverage": Key(MapOf(Share()), "Least share of rows with a value, by field."),
+        "coverage": Key(MapOf(Share()), "Least share of rows with a value, by field of the list."),
     },
 )
 STORE: Final = Section(
@@ -224,8 +241,10 @@ def listing(python: bool) -> Section:
             "pages": Key(PAGES, "How the next page is found; left out: one page."),
             "rows": Key(ROWS, "Where the rows are.", required=not python),
             "fields": Key(fields_shape(python), "The fields of a row.", required=True),
-            "connect": Key(CONNECT, "When a walk has connected to what was known."),
-            "start": Key(Text(), "How far back the first walk goes: 7d, a date, or all."),
+            "connect": Key(
+                CONNECT, "When a walk has connected to what was known; or `all`: the list is walked to its end."
+            ),
+            "start": Key(Text(), "How far back the first walk goes: a duration, a date, or `all`; left out: page one."),
         },
     )
 
@@ -234,7 +253,7 @@ def detail(python: bool) -> Section:
     step = Section(
         "step",
         {
-            "request": Key(REQUEST, "The hop's address, from the fields before.", required=True),
+            "request": Key(REQUEST, "The hop's request, as `listing.request`, from the fields before.", required=True),
             "ready": Key(READY, "What a page has that is whole."),
             "fields": Key(fields_shape(python), "The hop's fields.", required=True),
         },
@@ -261,11 +280,14 @@ def top(python: bool = False) -> Section:
         {
             "id": Key(Text(pattern=ID, example="ccgp"), "The source's name, unique.", required=True),
             "title": Key(Text(longest=500), "What people call it."),
-            "extends": Key(ListOf(Text(), single=True), "Profiles that this file is merged over."),
-            "source": Key(Text(), "A Python class of the same shape: package.module:Class."),
-            "priority": Key(Text(choices=("high", "normal", "low")), "Default normal."),
+            "extends": Key(ListOf(Text(), single=True), "Profiles that this file is merged over; the file wins."),
+            "source": Key(Text(), "A Python class that reads the pages: `module:Class`."),
+            "priority": Key(
+                Text(choices=("high", "normal", "low")),
+                "`high`, `normal` (default) or `low`: who goes first on a busy host.",
+            ),
             "schedule": Key(SCHEDULE, "When it runs; without it by hand only."),
-            "each": Key(EACH, "One listing for each value or combination."),
+            "each": Key(EACH, "One listing, with its own coverage, per value or combination."),
             "listing": Key(listing(python), "The list.", required=True),
             "identity": Key(IDENTITY, "What makes an entry one item.", required=True),
             "detail": Key(detail(python), "The pages behind the rows; left out: the row is the record."),

@@ -256,7 +256,8 @@ STEPS: Final[Mapping[str, StepKind]] = MappingProxyType(
         ),
         "regex": StepKind("Group 1 of the first match, or the whole match.", _regex, _PATTERN),
         "absolute_url": StepKind(
-            "The address from the page's address or its <base>.", lambda _argument, _making: absolute_url
+            "The address from the page's own or its `<base>`; nothing for `javascript:` and the like.",
+            lambda _argument, _making: absolute_url,
         ),
         "datetime": StepKind(
             "A time: formats of strptime, `auto`, `epoch_s` or `epoch_ms`; without a zone in schedule.timezone.",
@@ -278,9 +279,14 @@ STEPS: Final[Mapping[str, StepKind]] = MappingProxyType(
             _plain(lambda value: clean_html(html_of(value) or "")),
         ),
         "json": StepKind("A JMESPath into JSON, also JSON in a text.", _json, Text(), type=None),
-        "hash": StepKind("A fingerprint of the value.", _hash, Text(choices=("blake2b", "sha256")), optional=True),
-        "template": StepKind("A text with {value} and the fields before.", _template, Text()),
-        "python": StepKind("`package:function`, called as function(value, context).", _python, Text(), type=None),
+        "hash": StepKind(
+            "A fingerprint of the value: `blake2b` (default) or `sha256`.",
+            _hash,
+            Text(choices=("blake2b", "sha256")),
+            optional=True,
+        ),
+        "template": StepKind("A text with `{value}` and the fields before.", _template, Text()),
+        "python": StepKind("`module:function`, called as `function(value, context)`.", _python, Text(), type=None),
     }
 )
 
