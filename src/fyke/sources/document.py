@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -49,7 +51,7 @@ def read_json(text: str) -> Any:
 class Document:
     """The text of a response and what parsers make of it."""
 
-    def __init__(self, text: str, url: str, data: bytes | None = None) -> None:
+    def __init__(self, text: str, url: str, data: bytes | None = None, answer: Response | None = None) -> None:
         if data is None:
             text = text.replace("\0", "\ufffd")
             try:
@@ -58,6 +60,7 @@ class Document:
                 text = sane(text)
                 data = text.encode()
         self.text, self.data, self.url = text, data, url
+        self._answer = answer
         self._texts: dict[int, str] = {}
         self._firsts: dict[str, LexborNode | None] = {}
         # The row and the selector that were last asked for together: an address and its title are one link.
@@ -71,7 +74,12 @@ class Document:
     def of(cls, response: Response) -> Document:
         """The document of an answer; its bytes are parsed as they came where they are sound UTF-8."""
         as_it_came = response.encoding_from == "utf-8" and not response.replaced and b"\0" not in response.body
-        return cls(response.text, response.url, response.body if as_it_came else None)
+        return cls(response.text, response.url, response.body if as_it_came else None, response)
+
+    @cached_property
+    def at(self) -> datetime | None:
+        """When the page was answered: what it tells from its own moment (3小时前) is told from here."""
+        return None if self._answer is None else answered_at(self._answer)
 
     @cached_property
     def html(self) -> LexborHTMLParser:
@@ -93,7 +101,7 @@ class Document:
     @cached_property
     def base(self) -> str:
         """What relative addresses are relative to: the page's own address, or its `<base href>`."""
-        if "<base" in self.text or "<BASE" in self.text:
+        if any(mark in self.text for mark in ("<base", "<BASE", "<Base")):
             element = self.html.css_first("base[href]")
             href = (element.attributes.get("href") or "").strip() if element else ""
             if href:
@@ -170,6 +178,19 @@ class Document:
         if self._row_labels is None or self._row_labels.root is not node:
             self._row_labels = Labels(node)
         return self._row_labels
+
+
+def answered_at(response: Response) -> datetime | None:
+    """The moment of an answer by the site's clock, else by ours; None for a text that nobody fetched."""
+    said = response.headers.get("date")
+    if said:
+        try:
+            return parsedate_to_datetime(said).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    if not response.started_at:
+        return None
+    return datetime.fromtimestamp((response.started_at + response.elapsed_ms) / 1_000, UTC)
 
 
 def parse_tree(html: str) -> etree._Element:

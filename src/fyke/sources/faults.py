@@ -42,6 +42,10 @@ class Misfit(FykeError):
     """The page does not fit the source; the text says what is missing."""
 
 
+class Doubt(FykeError):
+    """A value that a page says in two ways which differ: the field has none, and the text says why."""
+
+
 class StepFailed(FykeError):
     """An exception in one step of one field."""
 

@@ -1,4 +1,7 @@
-"""Dates and times as sites write them, into one form: ISO 8601 with its offset."""
+"""Dates and times as sites write them, into one form: ISO 8601 with its offset.
+
+What can be a day or a month (03/04/2025) is read only where the source says which comes first.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,23 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from types import MappingProxyType
 from typing import Any, Final
 
+from fyke.sources.months import month_number
+from fyke.sources.nearby import from_moment, is_past, latest_day, years_of
+
 AUTO: Final = "auto"
+DAY_FIRST: Final = "day_first"
+MONTH_FIRST: Final = "month_first"
 EPOCH_SECONDS: Final = "epoch_s"
 EPOCH_MILLISECONDS: Final = "epoch_ms"
 LONGEST: Final = 500
 
-_MONTH_NAMES: Final = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_MONTHS: Final = MappingProxyType(
-    {name: at for at, name in enumerate(_MONTH_NAMES, 1)}
-    | {name[:3]: at for at, name in enumerate(_MONTH_NAMES, 1)}
-    | {"sept": 9}
-)
 _HALVES: Final = MappingProxyType({"凌晨": "a", "早上": "a", "上午": "a", "中午": "p", "下午": "p", "晚上": "p"})
 _CLOCK: Final = (
     r"(?:[T\s,]*(?:\S{2,3}\s)?(?P<noon>凌晨|早上|上午|中午|下午|晚上)?\s?(?P<hour>[01]?\d|2[0-4])"
     r"(?:[:：](?P<minute>[0-5]?\d)|[时点](?P<minutes>[0-5]?\d)?)(?:[:：分](?P<second>[0-5]?\d|60)"
     r"(?:[.,](?P<part>\d{1,9}))?)?[分秒]?"
-    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\b)?(?:\s*(?P<zone>Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?)?"
+    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\b)?"
+    r"(?:\s*(?P<zone>Z\b|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?\b|UTC\b|GMT\b|E[SD]T\b|CDT\b|[MP][SD]T\b|CEST\b|CET\b|JST\b|KST\b))?)?"
 )
 _NUMERIC: Final = re.compile(
     r"(?<!\d)(?P<year>(?:19|20|21)\d{2})\s?[-/.年]\s?(?P<month>\d{1,2})\s?[-/.月]\s?(?P<day>\d{1,2})(?!\d)\s?日?"
@@ -36,37 +36,117 @@ _COMPACT: Final = re.compile(
     r"(?<!\d)(?P<year>(?:19|20|21)\d{2})(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
     r"(?:T?(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?(?P<zone>Z)?)?(?!\d)"
 )
-_MONTH: Final = r"(?P<month>[A-Za-z]{3,9})\.?"
-_DAY_FIRST: Final = re.compile(r"(?<!\d)(?P<day>\d{1,2})[\s-]" + _MONTH + r"[\s,-]+(?P<year>\d{4})" + _CLOCK)
-_MONTH_FIRST: Final = re.compile(r"\b" + _MONTH + r"\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})" + _CLOCK)
+_MONTH: Final = r"(?P<month>[A-Za-zäéûç]{3,10})\.?"
+_DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
+_NAMED_DAY_FIRST: Final = re.compile(
+    rf"(?<!\d){_DAY}[\s-]*(?:de\s|of\s)?\s*{_MONTH}(?:\s+de)?[\s,-]+(?P<year>\d{{4}})(?!\d)" + _CLOCK
+)
+_NAMED_MONTH_FIRST: Final = re.compile(rf"\b{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}})(?!\d)" + _CLOCK)
+# Day and month in figures, the year last: 24.09.2018, 24/09/2018, 09/24/2018.
+_YEAR_LAST: Final = re.compile(
+    r"(?<![\d/.-])(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second_>\d{1,2})(?P=mark)(?P<year>(?:19|20|21)\d{2})(?!\d)"
+    + _CLOCK
+)
+# Without a year. Figures alone must be all there is: 06-27 17:52.
+_YEARLESS: Final = (
+    re.compile(r"(?<![\d年])(?P<month>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?日?" + _CLOCK),
+    re.compile(rf"\b{_MONTH}\s+{_DAY}(?![\d:])(?!,?\s+\d{{4}})" + _CLOCK),
+    re.compile(rf"(?<![\d:]){_DAY}[\s-]*(?:de\s|of\s)?\s*{_MONTH}(?!\w)(?![\s,-]+\d{{4}})" + _CLOCK),
+)
+_YEARLESS_FIGURES: Final = re.compile(
+    r"[\[(【（]?\s*(?P<month>\d{1,2})\s?(?P<mark>[-/.])\s?(?P<day>\d{1,2})" + _CLOCK + r"\s*[\])】）]?"
+)
+_YEAR_FORMS: Final = re.compile(r"%[-#]?[YyGcxs]|%D|%F")
+_DAY_FORMS: Final = re.compile(r"%[-#]?[djmbBaAuw]")
+# Names that mean one offset only. CST is that of China and of Chicago.
+_ZONES: Final = MappingProxyType(
+    {"EST": -5, "EDT": -4, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
+    | {"CET": 1, "CEST": 2, "JST": 9, "KST": 9}
+)
 _EPOCH: Final = re.compile(r"\d{10}|\d{13}")
 CANONICAL: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?[+-]\d\d:\d\d(?::\d\d)?")
 
 
-def read_time(value: Any, formats: tuple[str, ...], zone: tzinfo) -> str | None:
-    """The time in canonical form, or None where no format fits. A time without a zone is in `zone`."""
-    found = _read(value, formats, zone)
-    if found is None:
+def read_time(value: Any, formats: tuple[str, ...], zone: tzinfo, at: datetime | None = None) -> str | None:
+    """The time in canonical form, or None where no format fits. A time without a zone is in `zone`.
+
+    `at` is the page's moment, from which it may tell times (3小时前) and dates without a year, else none.
+    """
+    text = str(value)[:LONGEST].strip()
+    here = None if at is None else at.astimezone(zone)
+    for form in formats:
+        found = _read(text, form, zone, here)
+        if found is not None:
+            break
+    else:
         return None
     if found.tzinfo is None:
         found = found.replace(tzinfo=zone)
     return found.isoformat()
 
 
-def _read(value: Any, formats: tuple[str, ...], zone: tzinfo) -> datetime | None:
-    text = str(value)[:LONGEST].strip()
-    for form in formats:
-        found = None
-        if form == AUTO:
-            found = guess(text, zone)
-        elif form in (EPOCH_SECONDS, EPOCH_MILLISECONDS):
-            found = from_epoch(text, 1 if form == EPOCH_SECONDS else 1_000, zone)
-        else:
-            try:
-                found = datetime.strptime(text, form)
-            except ValueError:
-                continue
-        if found is not None:
+def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime | None:
+    if form in (AUTO, DAY_FIRST, MONTH_FIRST):
+        found = guess(text, zone, form)
+        return found if found is not None or here is None else _from_page(text, here, form)
+    if form in (EPOCH_SECONDS, EPOCH_MILLISECONDS):
+        return from_epoch(text, 1 if form == EPOCH_SECONDS else 1_000, zone)
+    if not _YEAR_FORMS.search(form):
+        return None if here is None else _without_year(text, form, here)
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None
+
+
+def _without_year(text: str, form: str, here: datetime) -> datetime | None:
+    """A format without a year would be of 1900."""
+    if not _DAY_FORMS.search(form):
+        form, text = f"%Y-%m-%d {form}", f"{here:%Y-%m-%d} {text}"
+        try:
+            found = datetime.strptime(text, form)
+        except ValueError:
+            return None
+        return latest_day(_aware(found, here), here)
+    for year in years_of(here):
+        try:
+            found = datetime.strptime(f"{year:04d} {text}", f"%Y {form}")
+        except ValueError:
+            continue
+        if is_past(_aware(found, here), here):
+            return found
+    return None
+
+
+def _aware(found: datetime, here: datetime) -> datetime:
+    return found if found.tzinfo is not None else found.replace(tzinfo=here.tzinfo)
+
+
+def _from_page(text: str, here: datetime, form: str) -> datetime | None:
+    found = from_moment(text, here)
+    if found is not None:
+        return found
+    figures = _YEARLESS_FIGURES.fullmatch(text)
+    if figures is not None:
+        parts = figures.groupdict()
+        if parts["mark"] == "." and len(f"{parts['month']}{parts['day']}") < 4:
+            return None
+        if form == DAY_FIRST or (form == AUTO and parts["mark"] == "." and int(parts["month"] or 0) > 12):
+            parts["month"], parts["day"] = parts["day"], parts["month"]
+        return _last(parts, here)
+    for pattern in _YEARLESS:
+        for match in pattern.finditer(text):
+            found = _last(match.groupdict(), here)
+            if found is not None:
+                return found
+    return None
+
+
+def _last(parts: dict[str, str | None], here: datetime) -> datetime | None:
+    """The latest year's date that the page can have shown."""
+    for year in years_of(here):
+        found = _built(parts | {"year": str(year)})
+        if found is not None and is_past(_aware(found, here), here):
             return found
     return None
 
@@ -79,21 +159,38 @@ def from_epoch(text: str, unit: int, zone: tzinfo) -> datetime | None:
         return None
 
 
-def guess(text: str, zone: tzinfo) -> datetime | None:
-    """The first date in `text`, year first or with the month's English name; digits alone are an epoch."""
+def guess(text: str, zone: tzinfo, form: str = AUTO) -> datetime | None:
+    """The first date in `text`, year first or with the month's name; digits alone are an epoch."""
     if _EPOCH.fullmatch(text):
         return from_epoch(text, 1 if len(text) == 10 else 1_000, zone)
-    for pattern in (_NUMERIC, _DAY_FIRST, _MONTH_FIRST, _COMPACT):
+    for pattern in (_NUMERIC, _NAMED_DAY_FIRST, _NAMED_MONTH_FIRST, _COMPACT):
         for match in pattern.finditer(text):
             found = _built(match.groupdict())
             if found is not None:
                 return found
+    for match in _YEAR_LAST.finditer(text):
+        found = _built(_ordered(match.groupdict(), form))
+        if found is not None:
+            return found
     return None
+
+
+def _ordered(parts: dict[str, str | None], form: str) -> dict[str, str | None]:
+    """Which of two figures is the day. Full stops stand between day and month only where the day comes first."""
+    first, second = parts["first"] or "", parts["second_"] or ""
+    if form == AUTO and parts["mark"] == ".":
+        form = DAY_FIRST
+    if form == AUTO and (int(first) > 12) != (int(second) > 12):
+        form = DAY_FIRST if int(first) > 12 else MONTH_FIRST
+    if form == AUTO and first != second:
+        return parts | {"day": "0", "month": "0"}
+    day, month = (second, first) if form == MONTH_FIRST else (first, second)
+    return parts | {"day": day, "month": month}
 
 
 def _built(parts: dict[str, str | None]) -> datetime | None:
     month = parts["month"] or ""
-    number = int(month) if month.isdigit() else _MONTHS.get(month.lower())
+    number = int(month) if month.isdigit() else month_number(month)
     if number is None:
         return None
     hour = int(parts.get("hour") or 0)
@@ -121,10 +218,15 @@ def _built(parts: dict[str, str | None]) -> datetime | None:
 def _offset(zone: str | None) -> tzinfo | None:
     if not zone:
         return None
-    if zone[0] not in "+-":
+    if zone in _ZONES:
+        return timezone(timedelta(hours=_ZONES[zone]))
+    sign = zone.removeprefix("UTC").removeprefix("GMT")
+    if not sign or sign == "Z":
         return UTC
-    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
-    return timezone(timedelta(minutes=minutes if zone[0] == "+" else -minutes))
+    digits = sign[1:].replace(":", "")
+    hours, minutes = (digits, "0") if len(digits) <= 2 else (digits[:-2], digits[-2:])
+    length = int(hours) * 60 + int(minutes)
+    return timezone(timedelta(minutes=length if sign[0] == "+" else -length))
 
 
 def epoch_ms(canonical: str) -> int | None:
