@@ -1,91 +1,184 @@
-"""Write docs/reference/settings.md and commands.md from the code. A test compares them with what this writes."""
+"""Write what the reference takes from the code, in English and in Chinese; a test compares the pages with it.
+
+A page says by a comment what belongs into it: `<!-- written by scripts/reference.py: settings -->` … `<!-- end -->`.
+Chinese texts stand in docs/zh/catalogue.toml; a text that is not there stays English, and a test names it.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import typer
 
 from fyke.cli import app
 from fyke.settings import Lane, all_settings, shown
+from fyke.sources.reference import Told, field_keys, file_keys, selector_keys, step_keys
+from fyke.sources.schema import LATER
+from fyke.sources.shapes import NO_EFFECT, REFUSED
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parents[1] / "docs"
+CATALOGUE = FOLDER / "zh" / "catalogue.toml"
 
-SETTINGS_HEAD = """\
-# Settings
+_PART = re.compile(r"(<!-- written by scripts/reference\.py: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+# What `bench` measures is written into the English page, and taken over as it is.
+_FIGURES = re.compile(r"<!-- figures: .+? -->\n.*?<!-- end of figures -->", re.DOTALL)
 
-Written from the code by `scripts/reference.py`; a test compares.
-
-Settings are read from three places, and the later ones win:
-
-1. `fyke.toml` in the working folder;
-2. variables: `FYKE_` and the name in capitals, `_` for each dot (`FYKE_WORKER_CONCURRENCY` is `worker.concurrency`);
-3. flags: `--set worker.concurrency=4`, and for two of them `--ledger` and `--sources`.
-
-A name that is not in the list, in the file or as a `FYKE_` variable, is an error that tells the nearest one.
-`fyke settings show` prints what holds and where it was set, with secrets masked.
-
-Durations are written `500ms`, `30s`, `10m`, `36h`, `7d` or `2w`, sizes `800kB`, `50MB` or `1MiB`. Relative paths begin
-in the working folder. Secrets of sources are no settings: they are variables `FYKE_SECRET_NAME`. `FYKE_DEBUG=1` shows
-where an unexpected error came from.
-
-```toml
-ledger = "sqlite:///fyke.db"
-
-[worker]
-concurrency = 16
-
-[lanes."www.example.org"]
-delay = "5s"
-```
-
-| setting | default | variable | what it says |
-|---|---|---|---|
-"""
-
-LANES_HEAD = """
-## Hosts
-
-`[lanes."HOST"]` in `fyke.toml` says what holds at a host instead of the strictest word of its sources. Host and port
-as in the address: `www.example.org` or `www.example.org:8080`.
-
-| setting | what it says |
-|---|---|
-"""
-
-COMMANDS_HEAD = """\
-# Commands
-
-Written from the code by `scripts/reference.py`; a test compares.
-
-Every command has `-h` and `--help` with an example. `--json` prints results as JSON on standard output; progress and
-log lines go to standard error.
-
-Exit codes: 0 done · 1 something needs attention (a gap, a dead item, a difference in the audit, a server that is away)
-· 2 the user's mistake: the message names it, its place and the nearest valid name · 130 stopped by Ctrl-C.
-"""
+Say = Callable[[str], str]
 
 
-def settings_page() -> str:
-    rows = [
-        _row(f"`{each.name}`", _code(shown(each, each.default)), f"`{each.variable}`", each.text + _limits(each))
+class Catalogue:
+    """Chinese for English; it remembers what it was asked for."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+        self.asked: dict[str, None] = {}
+
+    @classmethod
+    def read(cls) -> Catalogue:
+        with CATALOGUE.open("rb") as file:
+            return cls({key: text for part in tomllib.load(file).values() for key, text in part.items()})
+
+    def say(self, text: str) -> str:
+        """Paragraph by paragraph; what is not there stays as it is."""
+        return "\n\n".join(self._say(part) for part in re.split(r"\n\s*\n", text))
+
+    def _say(self, text: str) -> str:
+        text = " ".join(text.split())
+        if not text:
+            return text
+        self.asked[text] = None
+        return self.texts.get(text, text)
+
+    def missing(self) -> list[str]:
+        return [text for text in self.asked if text not in self.texts]
+
+    def stale(self) -> list[str]:
+        return [text for text in self.texts if text not in self.asked]
+
+
+def english(text: str) -> str:
+    return text
+
+
+# --- Settings ---
+
+
+def settings(say: Say) -> str:
+    head = _head(say, "setting", "default", "variable", "what it says")
+    return head + "".join(
+        _row(f"`{each.name}`", _code(shown(each, each.default)), f"`{each.variable}`", _sentences(say, each))
         for each in all_settings()
-    ]
-    lanes = [_row(f"`{each.name}`", each.text) for each in all_settings(Lane)]
-    return SETTINGS_HEAD + "\n".join(rows) + "\n" + LANES_HEAD + "\n".join(lanes) + "\n"
+    )
 
 
-def commands_page() -> str:
-    return COMMANDS_HEAD + "".join(_command("fyke", typer.main.get_command(app)))
+def lanes(say: Say) -> str:
+    rows = [_row(f"`{each.name}`", say(each.text)) for each in all_settings(Lane)]
+    return _head(say, "setting", "what it says") + "".join(rows)
 
 
-def _limits(setting: Any) -> str:
+def _sentences(say: Say, setting: Any) -> str:
+    limits = setting.limits
     if setting.choices:
-        return f" One of {', '.join(setting.choices)}."
-    return f" {setting.limits['min']} to {setting.limits['max']}." if "max" in setting.limits else ""
+        return f"{say(setting.text)} {say('One of {choices}.').format(choices=', '.join(setting.choices))}"
+    if "max" in limits:
+        return f"{say(setting.text)} {say('{least} to {most}.').format(least=limits['min'], most=limits['max'])}"
+    return say(setting.text)
+
+
+# --- Commands ---
+
+
+def commands(say: Say) -> str:
+    return "".join(_command(say, "fyke", typer.main.get_command(app)))
+
+
+def _command(say: Say, name: str, command: Any) -> Iterator[str]:
+    context = typer.Context(command, info_name=name)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"\n## `{name}`\n\n{say((command.help or '').strip())}\n\n```\n{name} {usage}\n```\n"
+    rows = [_parameter(say, each) for each in command.params if not getattr(each, "hidden", False)]
+    if rows:
+        yield "\n" + _head(say, "option", "what it does") + "".join(rows)
+    if command.epilog:
+        yield f"\n{_epilog(say, command.epilog)}\n"
+    if hasattr(command, "list_commands"):
+        for below in command.list_commands(context):
+            yield from _command(say, f"{name} {below}", command.get_command(context, below))
+
+
+def _epilog(say: Say, epilog: str) -> str:
+    mark = "Example: "
+    return f"{say(mark.strip())} `{epilog.removeprefix(mark)}`" if epilog.startswith(mark) else say(epilog)
+
+
+def _parameter(say: Say, each: Any) -> str:
+    if each.param_type_name == "argument":
+        name = each.metavar or each.name.upper()
+    else:
+        name = ", ".join(each.opts) + ("" if each.is_flag else f" {each.metavar or 'VALUE'}")
+    text = say(each.help or "")
+    if each.default not in (None, False, (), "") and not each.required and not callable(each.default):
+        text += " " + say("Default: {value}.").format(value=getattr(each.default, "value", each.default))
+    return _row(f"`{name}`", text)
+
+
+# --- The source file ---
+
+
+def keys(say: Say, *tops: str) -> str:
+    """The keys below these; `top`: those that stand above all others."""
+    top = tops == ("top",)
+    told = [key for key in file_keys() if ("." not in key.path) == top and (top or key.path.split(".")[0] in tops)]
+    return _head(say, "key", "means", "example") + _told(say, told)
+
+
+def later(say: Say, effect: str) -> str:
+    """The keys that come later, of one effect."""
+    found = [place for place, of in LATER.items() if of == effect]
+    names = [key if section == "source" else f"{section}.{key}" for section, key in found]
+    return "\n".join(f"- `{name}`" for name in names) + "\n" if names else say("None.") + "\n"
+
+
+def _told(say: Say, told: Iterable[Told], cut: str = "") -> str:
+    return "".join(
+        _row(f"`{key.path.removeprefix(cut)}`", _meaning(say, key), f"`{_line(key, cut)}`" if key.example else "")
+        for key in told
+    )
+
+
+def _line(key: Told, cut: str) -> str:
+    return key.example if cut else f"{key.name}: {key.example}"
+
+
+def _meaning(say: Say, key: Told) -> str:
+    parts = [say(key.text)]
+    if not all(re.search(rf"\b{choice}\b", key.text) for choice in key.choices if choice.isalpha()):
+        parts.append(say("One of {choices}.").format(choices=", ".join(f"`{choice}`" for choice in key.choices)))
+    if key.required:
+        parts.append(say("Required."))
+    return " ".join(parts)
+
+
+def selectors(say: Say) -> str:
+    return _head(say, "selector", "reads", "example") + _told(say, selector_keys(), "field.")
+
+
+def duties(say: Say) -> str:
+    return _head(say, "besides", "means", "example") + _told(say, field_keys(), "field.")
+
+
+def steps(say: Say) -> str:
+    return _head(say, "step", "does", "example") + _told(say, step_keys(), "step.")
+
+
+# --- Pages ---
 
 
 def _code(text: str) -> str:
@@ -93,49 +186,61 @@ def _code(text: str) -> str:
 
 
 def _row(*cells: str) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
-    context = typer.Context(command, info_name=name)
-    usage = " ".join(command.collect_usage_pieces(context))
-    yield f"\n## `{name}`\n\n{(command.help or '').strip()}\n\n```\n{name} {usage}\n```\n"
-    rows = [_parameter(each) for each in command.params if not getattr(each, "hidden", False)]
-    if rows:
-        yield "\n| option | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
-    if command.epilog:
-        yield f"\n{_example(command.epilog)}\n"
-    if hasattr(command, "list_commands"):
-        for below in command.list_commands(context):
-            yield from _command(f"{name} {below}", command.get_command(context, below))
+def _head(say: Say, *cells: str) -> str:
+    return _row(*map(say, cells)) + "|" + "---|" * len(cells) + "\n"
 
 
-def _example(epilog: str) -> str:
-    mark = "Example: "
-    return f"{mark}`{epilog.removeprefix(mark)}`" if epilog.startswith(mark) else epilog
+PARTS = MappingProxyType(
+    {
+        "settings": settings,
+        "lanes": lanes,
+        "commands": commands,
+        "keys": keys,
+        "selectors": selectors,
+        "duties": duties,
+        "steps": steps,
+        "warned": partial(later, effect=NO_EFFECT),
+        "refused": partial(later, effect=REFUSED),
+    }
+)
 
 
-def _parameter(each: Any) -> str:
-    if each.param_type_name == "argument":
-        name = each.metavar or each.name.upper()
-    else:
-        name = ", ".join(each.opts) + ("" if each.is_flag else f" {each.metavar or 'VALUE'}")
-    default = (
-        ""
-        if each.default in (None, False, ()) or each.required
-        else f" Default: {getattr(each.default, 'value', each.default)}."
+def written(path: str, catalogue: Catalogue | None = None) -> str:
+    """The page, below docs/, as it has to be."""
+    text = (FOLDER / path).read_text(encoding="utf-8")
+    chinese = path.startswith("zh/")
+    say = (catalogue or Catalogue.read()).say if chinese else english
+
+    def part(found: re.Match[str]) -> str:
+        name, *arguments = found[2].split()
+        return found[1] + "\n" + PARTS[name](say, *arguments).strip("\n") + "\n\n" + found[3]
+
+    if chinese and _FIGURES.search(text):
+        figures = iter(_FIGURES.findall((FOLDER / path.removeprefix("zh/")).read_text(encoding="utf-8")))
+        text = _FIGURES.sub(lambda _: next(figures), text)
+    return _PART.sub(part, text)
+
+
+def pages() -> list[str]:
+    """The pages that have such parts."""
+    texts = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.md")}
+    return sorted(
+        path for path, text in texts.items() if _PART.search(text) or (path.startswith("zh/") and _FIGURES.search(text))
     )
-    return _row(f"`{name}`", (each.help or "") + default)
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+PAGES = MappingProxyType({path: partial(written, path) for path in pages()})
 
 
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), encoding="utf-8")
-        sys.stdout.write(f"{FOLDER / name}\n")
+        text = page()
+        if text != (FOLDER / name).read_text(encoding="utf-8"):
+            (FOLDER / name).write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{FOLDER / name}\n")
 
 
 if __name__ == "__main__":
