@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import json
 import re
 import sqlite3
 import threading
@@ -16,38 +17,20 @@ import pytest
 from fyke.cli import run
 from fyke.errors import UsageError
 from fyke.lab.site import RunningSite, SiteConfig, serve_site
+from fyke.sources.examples import EXAMPLES
 from fyke.sources.loader import load_file, load_folder
-from fyke.sources.schema import LATER, SOURCE, check, json_schema
+from fyke.sources.reference import FIELD, STEP, Told, all_keys, field_keys, file_keys, selector_keys, step_keys
+from fyke.sources.schema import LATER, json_schema
 from fyke.sources.selectors import KINDS
 from fyke.sources.shapes import NO_EFFECT, REFUSED
 from fyke.sources.steps import STEPS
 from fyke.sources.yamlfile import parse_yaml
-from tests.docs.pages import PAGES, ROOT, Block, blocks, spans, table_rows, text_of
+from tests.docs.pages import PAGES, ROOT, Block, blocks, name, table_rows, text_of
 
 FIRST = ROOT / "examples" / "first"
 REFERENCE = ROOT / "docs" / "reference" / "source-file.md"
+REFERENCES = [REFERENCE, ROOT / "docs" / "zh" / "reference" / "source-file.md"]
 SHOWN = [block for path in PAGES for block in blocks(path) if block.info in ("yaml source", "python source")]
-
-BASE: dict[str, Any] = {
-    "id": "base",
-    "listing": {
-        "request": {"url": "https://example.org/list"},
-        "rows": {"css": "li"},
-        "fields": {"title": {"css": "a"}},
-    },
-    "identity": {"scope": "example.org", "key": {"field": "title"}},
-    "detail": {"steps": [{"request": {"url": "{url}"}, "fields": {"text": {"css": "p"}}}]},
-    "store": {"table": "base"},
-}
-# Of these a section has one: the others make room for an example.
-ONE_OF = [{"css", "xpath", "json", "feed"}, {"number", "next"}, {"form", "json"}]
-# What must stand beside an example for it to be whole.
-BESIDE: dict[str, dict[str, Any]] = {
-    "listing.pages.number.then": {"first": "a"},
-    "listing.pages.number.from": {"first": "a"},
-    "listing.pages.max": {"number": {"first": 1}},
-    "detail.steps[].ready.min_chars": {"css": "p"},
-}
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page}-{SHOWN.index(block)}")
@@ -110,53 +93,46 @@ def test_the_first_example_runs_on_the_lab_site(tmp_path: Path, monkeypatch: pyt
 # --- The reference of the language ---
 
 
-def example_rows() -> dict[str, str]:
-    """The reference's rows whose first cell is a path: path → example."""
-    found: dict[str, str] = {}
-    for row in table_rows(REFERENCE):
-        first = re.fullmatch(r"`([a-z][\w.\[\]]*)`", row[0])
-        example = re.fullmatch(r"`(.+)`", row[-1])
-        if first and example and len(row) == 3 and ": " in example[1] and not example[1].startswith("{"):
-            found.setdefault(first[1], example[1])
-    return found
-
-
 def schema_paths() -> set[str]:
     """Every key of the language by its path; selectors and fields are told once for all."""
     found: set[str] = set()
 
     def walk(schema: dict[str, Any], path: str) -> None:
-        for name, part in schema.get("properties", {}).items():
+        for key, part in schema.get("properties", {}).items():
             if part.get("description") == f"({NO_EFFECT})":
                 continue
-            found.add(f"{path}{name}")
+            found.add(f"{path}{key}")
             if {"css", "first_of", "template"} <= part.get("properties", {}).keys():
                 continue
-            walk(part, f"{path}{name}.")
+            # Told once, as `listing.request`.
+            if {"url", "method"} <= part.get("properties", {}).keys() and f"{path}{key}" != "listing.request":
+                continue
+            walk(part, f"{path}{key}.")
             for kind in part.get("anyOf", ()):
-                walk(kind, f"{path}{name}.")
+                walk(kind, f"{path}{key}.")
             if "items" in part:
-                walk(part["items"], f"{path}{name}[].")
+                walk(part["items"], f"{path}{key}[].")
 
     walk(json_schema(), "")
-    return {path for path in found if not re.match(r"detail\.steps\[\]\.request\.", path)}
+    return found
 
 
-def test_every_key_of_the_language_is_explained() -> None:
-    told = set(spans(REFERENCE))
-    assert schema_paths() - told == set()
+def first_cells(path: Path) -> set[str]:
+    return {row[0].strip("`") for row in table_rows(path)}
 
 
-def test_no_key_is_explained_that_is_not_there() -> None:
-    tops = set(SOURCE.keys)
-    told = {path for path in example_rows() if path.partition(".")[0] in tops and "." in path}
-    assert told - schema_paths() == set()
+@pytest.mark.parametrize("page", REFERENCES, ids=name)
+def test_every_key_of_the_language_is_explained(page: Path) -> None:
+    assert {key.path for key in file_keys()} - first_cells(page) == set()
+    assert {key.path.partition(".")[2] for key in (*selector_keys(), *field_keys(), *step_keys())} - first_cells(
+        page
+    ) == set()
 
 
-def test_every_selector_step_and_duty_of_a_field_is_explained() -> None:
-    told = {row[0].strip("`") for row in table_rows(REFERENCE)}
-    assert {*KINDS, "then", "required", "optional", "type"} - told == set()
-    assert set(STEPS) - told == set()
+def test_what_the_reference_tells_is_what_the_schema_of_editors_has() -> None:
+    assert {re.sub(r"\.NAME\b", "", key.path) for key in file_keys()} == schema_paths()
+    assert {key.name for key in step_keys()} >= set(STEPS)
+    assert {key.name for key in selector_keys()} == set(KINDS)
 
 
 def test_every_key_that_comes_later_is_listed_under_what_becomes_of_it() -> None:
@@ -169,57 +145,123 @@ def test_every_key_that_comes_later_is_listed_under_what_becomes_of_it() -> None
         assert effect in (NO_EFFECT, REFUSED)
 
 
-def place(path: str, value: Any) -> dict[str, Any]:
-    """A whole source with `value` at `path`."""
+# --- Examples ---
+
+# Another kind of row has other fields, another way to the next page another address.
+ROWS: dict[str, tuple[str, str]] = {"json": ("title", "url"), "feed": ("title", "link")}
+NUMBERED = "https://example.org/{kind}/{page}"
+BASE: dict[str, Any] = {
+    "id": "base",
+    "each": {"kind": ["a", "b"]},
+    "listing": {
+        "request": {"url": NUMBERED},
+        "pages": {"number": {"first": 1}},
+        "rows": {"css": "li"},
+        "fields": {"title": {"css": "a"}, "url": {"css": "a::attr(href)", "then": ["absolute_url"]}},
+    },
+    "identity": {"scope": "example.org", "key": {"field": "url"}},
+    "detail": {"steps": [{"request": {"url": "{url}"}, "fields": {"text": {"css": "p"}}}]},
+    "store": {"table": "base"},
+}
+BULLETIN = """
+from fyke.sources.python import PythonSource
+
+
+class Bulletin(PythonSource):
+    def rows(self, page, listing):
+        return []
+"""
+
+
+def value_of(example: str) -> Any:
+    return parse_yaml(f"value: {example}", "the example")[0]["value"]
+
+
+def whole(key: Told) -> dict[str, Any]:
+    """A whole source with the example at its place, and beside it what its sections ask for."""
     data = copy.deepcopy(BASE)
-    at: Any = data
-    *above, last = path.split(".")
-    for part in above:
-        name = part.removesuffix("[]")
-        at = at.setdefault(name, [{}] if part != name else {})
-        at = at[0] if part != name else at
-    rivals: set[str] = set().union(*(group for group in ONE_OF if last in group))
-    for rival in rivals - {last}:
-        at.pop(rival, None)
-    at.update(BESIDE.get(path, {}))
-    at[last] = value
-    if path.endswith(("request.form", "request.json")):
-        at["method"] = "POST"
+    value = value_of(key.example)
+    group = key.path.partition(".")[0]
+    if group in (FIELD, STEP):
+        fit(data, key.name)
+        data["listing"]["fields"]["example"] = value
+        return data
+    above: Any = data
+    path = ""
+    for part in key.path.split(".")[:-1]:
+        path += f".{part}" if path else part
+        step = part.removesuffix("[]")
+        at = above.get(step)
+        if not isinstance(at, dict | list) or part == "NAME":
+            shown = value_of(EXAMPLES[path.removesuffix("[]")])
+            at = above[step] = shown if isinstance(shown, dict | list) else {}
+        above = at[0] if isinstance(at, list) else at
+    above[key.name] = value
+    for rival in set(key.section.one_of) - {key.name} if key.section and key.name in key.section.one_of else ():
+        above.pop(rival, None)
+    complete(above, key)
+    fit(data)
     return data
 
 
-EXAMPLES = sorted((path, line) for path, line in example_rows().items() if path in schema_paths())
+def fit(data: dict[str, Any], selector: str = "") -> None:
+    """Make the rest of the list fit the example: its fields the rows, its address the pages."""
+    listing = data["listing"]
+    if selector in ROWS and selector != "json":
+        listing["rows"] = {selector: "entries"}
+    for kind in ROWS.keys() & listing["rows"].keys():
+        listing["fields"] = {field: {kind: path} for field, path in zip(("title", "url"), ROWS[kind], strict=True)}
+    if listing["rows"].get("css", "").startswith(">"):
+        listing["rows"].setdefault("in", "ul")
+    if "number" not in listing.get("pages", {}) and listing["request"]["url"] == NUMBERED:
+        listing["request"]["url"] = "https://example.org/{kind}"
 
 
-@pytest.mark.parametrize(("path", "line"), EXAMPLES)
-def test_an_example_of_a_key_is_right(path: str, line: str) -> None:
-    data, _ = parse_yaml(line, "the example")
-    ((key, value),) = data.items()
-    assert key == path.rpartition(".")[2]
-    check(place(path, value), python=path == "source")
+def complete(above: dict[str, Any], key: Told) -> None:
+    """What the key's own section cannot be without, and what its value asks for elsewhere in it."""
+    assert key.section is not None
+    parent = key.path.rpartition(".")[0]
+    if key.section.one_of and not set(above) & set(key.section.one_of):
+        above[key.section.one_of[0]] = value_of(EXAMPLES[f"{parent}.{key.section.one_of[0]}"])
+    for other, told in key.section.keys.items():
+        if told.required and other not in above:
+            above[other] = value_of(EXAMPLES[f"{parent}.{other}"])
+    for beside in BESIDE.get(key.path, {}).items():
+        above.setdefault(*beside)
 
 
-def field_examples() -> list[str]:
-    after = False
-    found = []
-    for row in table_rows(REFERENCE):
-        after = after or row[0] == "selector"
-        if after and len(row) == 3 and row[2].startswith("`"):
-            found.append(row[2].strip("`"))
-    return found
+# What an example needs besides.
+BESIDE: dict[str, dict[str, Any]] = {
+    "listing.request.form": {"method": "POST"},
+    "listing.request.json": {"method": "POST"},
+}
 
 
-@pytest.mark.parametrize("line", field_examples())
-def test_an_example_of_a_selector_or_step_is_right(line: str) -> None:
-    data, _ = parse_yaml(line if not line.startswith("{") else f"value: {line}", "the example")
-    source = copy.deepcopy(BASE)
-    source["listing"]["fields"] |= data
-    check(source)
+def load(data: dict[str, Any], folder: Path) -> list[str]:
+    """Load it as `fyke source check` does, and return its warnings."""
+    (folder / "profiles").mkdir()
+    (folder / "profiles" / "cn-gov.yaml").write_text("fetch: {robots: respect}", encoding="utf-8")
+    (folder / "bulletin.py").write_text(BULLETIN, encoding="utf-8")
+    file = folder / "example.yaml"
+    file.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
+    return load_file(file, secrets={"PROXY": "http://127.0.0.1:3128"}.get).warnings
 
 
-def test_a_wrong_example_would_be_found() -> None:
-    with pytest.raises(Exception, match="connect"):
-        check(place("listing.connect.known", "many"))
+@pytest.mark.parametrize("key", all_keys(), ids=lambda key: str(key.path))
+def test_an_example_of_a_key_loads_as_part_of_a_whole_source(key: Told, tmp_path: Path) -> None:
+    assert key.example, f"{key.path} has no example: write one in src/fyke/sources/examples.py"
+    assert load(whole(key), tmp_path) == []
+
+
+def test_no_example_is_of_a_key_that_is_not_there() -> None:
+    assert set(EXAMPLES) - {key.path for key in all_keys()} == set()
+    assert len(EXAMPLES) > 90
+
+
+def test_a_wrong_example_would_be_found(tmp_path: Path) -> None:
+    data = copy.deepcopy(BASE)
+    data["listing"]["connect"] = {"known": "many"}
+    with pytest.raises(UsageError, match="known"):
+        load(data, tmp_path)
     with pytest.raises(UsageError):
-        parse_yaml("key: [", "the example")
-    assert len(EXAMPLES) > 60
+        value_of("[")
