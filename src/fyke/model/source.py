@@ -29,11 +29,19 @@ class LanePolicy(Struct, frozen=True):
     concurrency: int = 2
 
 
+DISCOVERING = "each.discover"
+
+
 class Listing(Struct, frozen=True):
     """One list of a source, with its own coverage. `name` is stable: it is the key of the coverage."""
 
     name: str
     values: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def discovers(self) -> bool:
+        """Whether its pass finds the run's further listings, and no entries."""
+        return self.name == DISCOVERING or self.name.startswith(f"{DISCOVERING}:")
 
 
 class Entry(Struct):
@@ -64,7 +72,10 @@ class ListPage(Struct):
     `outcome`: ok, blocked, login, misfit or error (then `reason` says why and nothing else counts). `blank`: the
     container is there and has no rows. `next`: what `Source.list_request` needs for the next page, None where the
     site shows none.
-    `last_by_hint`: True or False where the page itself says whether it is the last, else None.
+    `last_by_hint`: True or False where the page itself says whether it is the last, else None. `total_hint` and
+    `last_hint`: how many rows and pages the site says it has. `doubt`: why it proves nothing that the pages end here.
+    `index`: the page has no rows of its own and names the pages that have, the first of them is `next`. A `next` with
+    `rest` names parts that do not hang on each other: where one is gone the walk goes on with the rest.
     """
 
     outcome: Outcome
@@ -75,6 +86,22 @@ class ListPage(Struct):
     blank: bool = False
     last_by_hint: bool | None = None
     total_hint: int | None = None
+    flags: list[str] = field(default_factory=list)  # doubts about values that are left out, for people
+    last_hint: int | None = None
+    doubt: str = ""
+    index: bool = False
+
+
+class FoundListings(Struct):
+    """The listings that a source reads out of the answer to a discovery (`each.discover`).
+
+    `outcome`: as of a ListPage; no listing at all is a misfit. `refused`: rows that gave no listing.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    listings: list[Listing] = field(default_factory=list)
+    refused: list[RefusedEntry] = field(default_factory=list)
 
 
 class DetailPage(Struct):
@@ -84,6 +111,7 @@ class DetailPage(Struct):
     reason: str = ""
     fields: Fields = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  # doubts about values that are left out, for people
 
 
 class ResolvedSource(Struct, frozen=True):

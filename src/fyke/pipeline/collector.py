@@ -12,6 +12,8 @@ from fyke.pipeline.requests import Sender, TaskRequests, evidence, outcome_of
 from fyke.policy.outcome import Effect, Limits, decide
 from fyke.ports import Source
 
+MOST_DOUBTS = 20
+
 
 class Visited(Struct):
     """A visit that ended: what the ledger is to write, and what follows for the frontier.
@@ -43,12 +45,15 @@ class Collector:
             reason = f"{delivery.starts} starts never ended: the worker died each time"
             return self.ended(delivery, due, Outcome.WORKER_DIED, reason, delivery.starts, self._sender.clock.now())
         requests = TaskRequests(self._sender, delivery, source)
-        fields, proof = dict(due.entry), dict[str, object]()
+        fields, proof, doubts = dict(due.entry), dict[str, object](), list[str]()
         try:
             for step in range(source.steps):
                 response = await requests.send(source.detail_request(step, fields))
                 proof = evidence(response)
                 page = source.read_detail(step, response, fields)
+                doubts += page.flags[:MOST_DOUBTS]
+                if doubts:
+                    proof["doubts"] = "; ".join(doubts)
                 if page.outcome is not Outcome.OK:
                     filled = dict.fromkeys(page.missing, False)
                     return self._failed(delivery, due, requests, page.outcome, page.reason, None, proof, filled)

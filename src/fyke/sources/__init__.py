@@ -5,6 +5,6 @@ A source does no I/O, has no clock and keeps no state: the same response gives t
 
 from fyke.sources.faults import Misfit
 from fyke.sources.python import PythonSource
-from fyke.sources.steps import StepContext
+from fyke.sources.nodes import StepContext
 
 __all__ = ["Misfit", "PythonSource", "StepContext"]

@@ -72,6 +72,7 @@ _SELECTOR_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
         "template": Key(Text(), "A text with {placeholders}."),
         "hash": Key(ListOf(Text(), single=True, least=1), "A fingerprint of fields read before."),
         "first_of": Key(ListOf(_Selectors(), least=1), "The first of these selectors that has a value."),
+        "all": Key(Flag(), "Every hit as a list, not the first alone; with css, xpath or regex."),
         "then": Key(StepsShape(), "Steps on the value, in order."),
     }
 )

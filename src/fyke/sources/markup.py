@@ -146,6 +146,25 @@ def lines_of_html(html: str) -> list[str]:
     return [line for line in html.split("\n") if line.strip(f" \t\xa0{INLINE_EDGE}")]
 
 
+_CELL_EDGE: Final = re.compile(r"</t[dh]>\s*(?=<t[dh][\s>])")
+_CELL: Final = re.compile(rf"</?(?:td|th)(?:\s{_REST}|>)")
+_BREAK: Final = re.compile(rf"<br(?:\s{_REST}|/?>)")
+_MOST_PARAGRAPHED: Final = 2_000_000
+
+
+def paragraphs_of_html(html: str) -> str:
+    """The text of serialised HTML with its lines: a paragraph, list point or row is one, cells are apart by a bar.
+
+    What stands in one cell or inside a paragraph is squeezed; blank lines are left out.
+    """
+    html = _without_silent(html[:_MOST_PARAGRAPHED])
+    html = " ".join(html.split())
+    html = _CELL.sub(" ", _CELL_EDGE.sub(INLINE_EDGE, html))
+    text = unescape(_TAG.sub("\n", _INLINE.sub("", _BREAK.sub("\n", html))))
+    lines = (" | ".join(squeeze(cell) for cell in line.split(INLINE_EDGE)) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line.strip(" |"))
+
+
 def normal_html(html: str) -> str:
     """Any HTML as the parser writes it."""
     return LexborHTMLParser(html, is_fragment=True).html or ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -23,6 +23,7 @@ from fyke.sources.timestamps import AUTO, CANONICAL, read_time
 
 Element = etree._Element
 
+LONGEST_SEARCHED: Final = 1_000_000
 DEEPEST_JSON: Final = 200
 LARGEST_INTEGER: Final = 2**63 - 1
 _AROUND: Final = MappingProxyType(
@@ -42,12 +43,47 @@ _FALSE: Final = frozenset(("false", "no", "0", "否"))
 class Context:
     """What selectors and steps may know of the page and row in hand."""
 
-    __slots__ = ("document", "fields", "row", "values", "zone")
+    __slots__ = ("document", "fields", "flags", "row", "values", "zone")
 
     def __init__(self, document: Document, zone: tzinfo, values: Mapping[str, str], fields: dict[str, Any]) -> None:
         self.document, self.zone, self.values, self.fields = document, zone, values, fields
         # The row being read; None stands for the whole page.
         self.row: Any = None
+        # Doubts about values, for people.
+        self.flags: list[str] = []
+
+
+class StepContext:
+    """What a python step gets besides the value."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def url(self) -> str:
+        """The page's final address."""
+        return self._context.document.url
+
+    @property
+    def text(self) -> str:
+        """The page's text."""
+        return self._context.document.text
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields read before this one: of the row, of earlier hops and of this page."""
+        return MappingProxyType(self._context.fields)
+
+    @property
+    def listing(self) -> Mapping[str, str]:
+        """The listing's values of `each`; empty on a detail page."""
+        return MappingProxyType(dict(self._context.values))
+
+
+# What a step is once it is made.
+Run: TypeAlias = Callable[[Any, Context], Any]
 
 
 def text_of(value: Any) -> str | None:

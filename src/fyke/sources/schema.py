@@ -60,10 +60,6 @@ LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("listing", "render"): REFUSED,
         ("source", "render"): REFUSED,
         ("source", "pool"): REFUSED,
-        ("step", "split"): REFUSED,
-        ("step", "join"): REFUSED,
-        ("step", "map"): REFUSED,
-        ("step", "table"): REFUSED,
     }
 )
 

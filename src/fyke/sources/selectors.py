@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,17 +15,18 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from fyke.model import ColumnType
 from fyke.policy.identity import canonical_json, fingerprint
 from fyke.sources.document import read_json
-from fyke.sources.faults import Fault, Misfit, Path, StepFailed
+from fyke.sources.faults import Doubt, Fault, Misfit, Path, StepFailed
 from fyke.sources.feeds import NAMES, FeedEntry
 from fyke.sources.labels import label_pattern, plain
 from fyke.sources.markup import tag_number
-from fyke.sources.nodes import Context, element_of, is_empty, lexbor_of, raw_of
+from fyke.sources.nodes import LONGEST_SEARCHED, Context, element_of, is_empty, lexbor_of, raw_of
 from fyke.sources.placeholders import NoValue, Template
 from fyke.sources.shapes import nearest_key
 from fyke.sources.steps import Making, Step, compile_json, compile_regex, compile_steps, found_by
 
 KINDS: Final = ("css", "xpath", "json", "feed", "regex", "label", "field", "template", "hash", "first_of")
 
+MOST_HITS: Final = 10_000
 _PSEUDO: Final = re.compile(r"::(?:attr\(\s*([\w:.-]+)\s*\)|text)\s*$")
 _SCOPE: Final = "data-fyke-scope"
 # Asked for one by one these are found without regard to case; no other attribute differs from them by it alone.
@@ -112,6 +114,15 @@ class Css:
         values = (hit.attributes.get(self.attribute or "") for hit in self.nodes(node)) if node is not None else ()
         return next((value for value in values if value is not None), None)
 
+    def hits(self, context: Context) -> list[Any]:
+        """All that `read` could give, in order."""
+        node = lexbor_of(context.row, context.document)
+        found = self.nodes(node) if node is not None else []
+        if self.attribute:
+            values = (hit.attributes.get(self.attribute) for hit in found)
+            return [value for value in values if value is not None]
+        return [hit.text(deep=False) for hit in found] if self.own_text else list(found)
+
 
 class XPath:
     def __init__(self, text: str, path: Path, *, row: bool) -> None:
@@ -128,8 +139,11 @@ class XPath:
         return found if isinstance(found, list) else [found]
 
     def read(self, context: Context) -> Any:
-        found = self.nodes(element_of(context.row, context.document))
+        found = self.hits(context)
         return found[0] if found else None
+
+    def hits(self, context: Context) -> list[Any]:
+        return self.nodes(element_of(context.row, context.document))
 
 
 class Json:
@@ -155,6 +169,24 @@ class Regex:
             return self.search(read_json(found))
         except Misfit:
             return None
+
+    def hits(self, context: Context) -> list[Any]:
+        matches = self.pattern.finditer(raw_of(context.row, context.document)[:LONGEST_SEARCHED])
+        return [match[1] if self.pattern.groups else match[0] for match in itertools.islice(matches, MOST_HITS)]
+
+
+class Many(Protocol):
+    def hits(self, context: Context) -> list[Any]: ...
+
+
+class Every:
+    """Every hit of a selector as a list; None where there is none."""
+
+    def __init__(self, selector: Many) -> None:
+        self.selector = selector
+
+    def read(self, context: Context) -> list[Any] | None:
+        return self.selector.hits(context)[:MOST_HITS] or None
 
 
 class Label:
@@ -234,6 +266,9 @@ class Reading:
                 return None
             try:
                 value = step.run(value, context)
+            except Doubt as doubt:
+                context.flags.append(f"field '{field}': {doubt}")
+                return None
             except Exception as error:  # a step may be a user's: it must not end the worker
                 raise StepFailed(field, step.name, error) from error
         return value
@@ -260,6 +295,10 @@ def compile_path(spec: Mapping[str, Any], setting: Setting) -> Reading:
     kind = next(name for name in KINDS if name in spec and not (name == "json" and "regex" in spec))
     check_fits(kind, setting)
     selector, own_type = _MAKERS[kind](spec, setting)
+    if spec.get("all"):
+        if not isinstance(selector, (Css, XPath, Regex)) or "json" in spec:
+            raise Fault(f"'{kind}' has one value", setting.at("all").path, hint="all stands with css, xpath or regex")
+        selector, own_type = Every(selector), ColumnType.JSON
     steps: tuple[Step, ...] = ()
     if "then" in spec:
         steps = compile_steps(spec["then"], Making((*setting.path, "then"), setting.known, setting.folder))

@@ -79,6 +79,7 @@ class FileSource:
             for position, row in enumerate(rows):
                 self._read_row(page, position, row, context, lanes)
             context.row, context.fields = None, {}
+            page.flags = context.flags
             page.next, page.last_by_hint = self.plan.requests.following(context, cursor)
         except Misfit as error:
             return ListPage(Outcome.MISFIT, str(error))
@@ -179,7 +180,9 @@ class FileSource:
             return DetailPage(Outcome.MISFIT, str(error))
         except (StepFailed, RecursionError) as error:
             return DetailPage(Outcome.ERROR, str(error))
-        return _judged(plan.fields, found)
+        page = _judged(plan.fields, found)
+        page.flags = context.flags
+        return page
 
     def read_step(self, step: int, response: Response, context: Context) -> Fields:
         """The fields of one hop that have a value.

@@ -14,20 +14,21 @@ from decimal import Decimal
 from functools import lru_cache
 from html import unescape
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
-from urllib.parse import urljoin, urlsplit
+from typing import Any, Final
 
 import jmespath
 from jmespath.exceptions import JMESPathError
 
 from fyke.model import ColumnType
 from fyke.policy.identity import canonical_json, fingerprint
+from fyke.sources.addresses import absolute_url
 from fyke.sources.amounts import read_money, read_number
 from fyke.sources.document import read_json
 from fyke.sources.faults import Fault, Misfit, Path
 from fyke.sources.importing import import_name
-from fyke.sources.markup import clean_html, normal_html, squeeze, text_of_html
-from fyke.sources.nodes import Context, html_of, plain_json, text_of
+from fyke.sources.many import SPLIT, by_table, for_each, join, map_shape, split, table_rows, table_shape
+from fyke.sources.markup import clean_html, normal_html, paragraphs_of_html, squeeze, text_of_html
+from fyke.sources.nodes import LONGEST_SEARCHED, Context, Run, StepContext, html_of, plain_json, text_of
 from fyke.sources.placeholders import NoValue, Template
 from fyke.sources.shapes import (
     Either,
@@ -42,16 +43,6 @@ from fyke.sources.shapes import (
 from fyke.sources.timestamps import AUTO, read_time
 from fyke.sources.timestamps import LONGEST as LONGEST_TIME
 
-Run: TypeAlias = Callable[[Any, Context], Any]
-
-LONGEST_SEARCHED: Final = 1_000_000
-# Addresses that urljoin would give back as they are, and those that follow a folder of the base as they are.
-_WHOLE: Final = re.compile(r"https?://[A-Za-z0-9._:-]+(?:/[^\x00-\x20\\?#;]*)?(?:\?[^\x00-\x20\\#]+)?")
-_NAME: Final = r"[^\x00-\x20\\/:?#;.][^\x00-\x20\\/:?#;]*"
-_RELATIVE: Final = re.compile(rf"((?:\.\./)*)(?:\./)?({_NAME}(?:/{_NAME})*/?(?:\?[^\x00-\x20\\#]+)?)")
-# As browsers read an address: no line breaks, slashes for backslashes, blanks encoded.
-_UNSAFE: Final = str.maketrans({"\t": None, "\r": None, "\n": None, "\\": "/", " ": "%20"})
-
 
 @dataclass(frozen=True)
 class Making:
@@ -64,42 +55,13 @@ class Making:
 
 @dataclass(frozen=True)
 class StepKind:
-    """A step: its argument's shape (None: it takes none), what it does, the column type that it ends on."""
+    """A step: its argument's shape (None: it takes none), what it does, the column type that it ends on (None: any)."""
 
     doc: str
     make: Callable[[Any, Making], Run]
     argument: Shape | None = None
     optional: bool = False
     type: ColumnType | None = ColumnType.TEXT
-
-
-class StepContext:
-    """What a python step gets besides the value."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    @property
-    def url(self) -> str:
-        """The page's final address."""
-        return self._context.document.url
-
-    @property
-    def text(self) -> str:
-        """The page's text."""
-        return self._context.document.text
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """The fields read before this one: of the row, of earlier hops and of this page."""
-        return MappingProxyType(self._context.fields)
-
-    @property
-    def listing(self) -> Mapping[str, str]:
-        """The listing's values of `each`; empty on a detail page."""
-        return MappingProxyType(dict(self._context.values))
 
 
 @dataclass(frozen=True)
@@ -130,32 +92,6 @@ def compile_json(expression: str, path: Path) -> Callable[[Any], Any]:
     return compiled.search
 
 
-def absolute_url(value: Any, context: Context) -> str | None:
-    """The address from the page's base; None for what leads nowhere (javascript:, mailto:, a bare #)."""
-    text = text_of(value)
-    if text is None:
-        return None
-    text = text.strip()
-    if _WHOLE.fullmatch(text):
-        return text
-    relative = _RELATIVE.fullmatch(text)
-    if relative and (folders := context.document.folders):
-        return folders[min(len(relative[1]) // 3, len(folders) - 1)] + relative[2]
-    text = text.translate(_UNSAFE)
-    if not text or text == "#":
-        return None
-    if text[0] == "/" and text[1:2] != "/" and "/." not in text:
-        return context.document.origin + text
-    try:
-        found = urljoin(context.document.base, text)
-        parts = urlsplit(found)
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        return None
-    return found
-
-
 def _regex(argument: Any, making: Making) -> Run:
     pattern = compile_regex(argument, making.path)
     return lambda value, _: found_by(pattern, text_of(value))
@@ -169,7 +105,14 @@ def _datetime(argument: Any, making: Making) -> Run:
     def read(text: str, zone: tzinfo) -> str | None:
         return read_time(text, formats, zone)
 
-    return lambda value, context: read((text_of(value) or "")[:LONGEST_TIME], context.zone)
+    def run(value: Any, context: Context) -> str | None:
+        text = (text_of(value) or "")[:LONGEST_TIME]
+        found = read(text, context.zone)
+        if found is None and text and (at := context.document.at) is not None:
+            return read_time(text, formats, context.zone, at)
+        return found
+
+    return run
 
 
 def _number(argument: Any, making: Making) -> Run:
@@ -195,6 +138,38 @@ def _json(argument: Any, making: Making) -> Run:
         return search(value)
 
     return run
+
+
+def _split(argument: Any, making: Making) -> Run:
+    by_pattern = isinstance(argument, Mapping)
+    return split(compile_regex(argument["regex"] if by_pattern else re.escape(argument), making.path))
+
+
+def _map(argument: Any, making: Making) -> Run:
+    return by_table(argument) if isinstance(argument, Mapping) else for_each(_chain(argument, making))
+
+
+def _chain(argument: Any, making: Making) -> Run:
+    steps = compile_steps(argument, making)
+
+    def run(value: Any, context: Context) -> Any:
+        for step in steps:
+            if value is None:
+                return None
+            value = step.run(value, context)
+        return value
+
+    return run
+
+
+def _table(argument: Any, making: Making) -> Run:
+    said = argument or {}
+    columns = {
+        name: part if isinstance(part, Mapping) else {"heading": part} for name, part in said.get("columns", {}).items()
+    }
+    chains = {name: _chain(part["then"], making) for name, part in columns.items() if "then" in part}
+    headings = {name: part["heading"] for name, part in columns.items()}
+    return table_rows(headings, chains, headed=said.get("headings", True))
 
 
 def _hash(argument: Any, making: Making) -> Run:
@@ -243,6 +218,17 @@ _MONEY: Final = Section(
 )
 _PATTERN: Final = Text()
 
+
+class _Steps:
+    """`map` and `table` hold steps again, so the shape refers to itself."""
+
+    def check(self, value: Any, path: Path, notes: Notes) -> None:
+        StepsShape().check(value, path, notes)
+
+    def json(self) -> dict[str, Any]:
+        return {"$ref": "#/$defs/steps"}
+
+
 STEPS: Final[Mapping[str, StepKind]] = MappingProxyType(
     {
         "text": StepKind(
@@ -260,18 +246,53 @@ STEPS: Final[Mapping[str, StepKind]] = MappingProxyType(
             lambda _argument, _making: absolute_url,
         ),
         "datetime": StepKind(
-            "A time: formats of strptime, `auto`, `epoch_s` or `epoch_ms`; without a zone in schedule.timezone.",
+            "A time: formats of strptime, `auto`, `day_first`, `month_first`, `epoch_s` or `epoch_ms`.",
             _datetime,
             ListOf(Text(), single=True, least=1),
             optional=True,
             type=ColumnType.DATETIME,
         ),
-        "number": StepKind("The first number, exact.", _number, _DECIMAL, optional=True, type=ColumnType.NUMBER),
+        "number": StepKind(
+            "The first number, exact: 1.2万, 三百二十, 1.234,5 with a decimal comma.",
+            _number,
+            _DECIMAL,
+            optional=True,
+            type=ColumnType.NUMBER,
+        ),
         "money": StepKind(
-            "A sum in whole units of its currency: 万元, 亿元, 元, ￥ are understood.",
+            "A sum in whole units of its currency: 万元, 亿元, 元, ￥, 贰佰万元整; said twice it must agree.",
             _money,
             Either(((str, _MONEY.keys["currency"].shape), (Mapping, _MONEY)), "a currency such as CNY"),
             type=ColumnType.NUMBER,
+        ),
+        "split": StepKind(
+            "The parts of a text between separators, without empty ones.",
+            _split,
+            SPLIT,
+            type=ColumnType.JSON,
+        ),
+        "join": StepKind(
+            "One text of the parts of a list; between them a comma, unless said.",
+            lambda argument, _: join(argument),
+            Text(),
+            True,
+        ),
+        "map": StepKind(
+            "A value by a table ('*' for all others; without it they are none), or steps for each part of a list.",
+            _map,
+            map_shape(_Steps()),
+            type=None,
+        ),
+        "table": StepKind(
+            "The rows of a table, each with its cells by heading.",
+            _table,
+            table_shape(_Steps()),
+            optional=True,
+            type=ColumnType.JSON,
+        ),
+        "html_to_text": StepKind(
+            "Text by lines: one for each paragraph and table row, cells apart by a bar.",
+            _plain(lambda value: paragraphs_of_html(normal_html(html_of(value) or "")) or None),
         ),
         "html": StepKind("The HTML of a node.", _plain(html_of)),
         "clean": StepKind(
@@ -350,5 +371,6 @@ def compile_steps(value: Any, making: Making) -> tuple[Step, ...]:
         name, argument = next(iter(part.items())) if isinstance(part, Mapping) else (part, None)
         kind = STEPS[name]
         place = Making((*making.path, at, name), making.names, making.folder)
-        steps.append(Step(name, kind.make(argument, place), kind.type))
+        each = name == "map" and not isinstance(argument, Mapping)
+        steps.append(Step(name, kind.make(argument, place), ColumnType.JSON if each else kind.type))
     return tuple(steps)
