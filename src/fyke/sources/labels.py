@@ -15,9 +15,15 @@ MOST_CELLS: Final = 20_000
 LONGEST_LABEL: Final = 60
 LONGEST_TEXT: Final = 500_000
 
+_UNITS: Final = "亿元|千万元|百万元|十万元|万元|元"
+# `预算金额（万元）` is the label 预算金额, and 56.98 beside it are 万元.
+_MEASURED: Final = re.compile(rf"(?P<label>.+)[（(](?:单位[：:]?)?(?:人民币)?(?P<unit>{_UNITS})(?:人民币)?[)）]")
+_BARE_NUMBER: Final = re.compile(r"[¥￥]?\s*\d[\d,，.]*")
+
 # A value ends at a bar, or where the next `label:` begins.
 _VALUE: Final = (
-    rf"[\s{INLINE_EDGE}]*[：:][\s{INLINE_EDGE}]*(.*?)"
+    rf"[\s{INLINE_EDGE}]*(?:[（(][\s{INLINE_EDGE}]*(?:单位[：:]?)?(?:人民币)?(?P<unit>{_UNITS})(?:人民币)?[\s{INLINE_EDGE}]*[)）])?"
+    rf"[\s{INLINE_EDGE}]*[：:][\s{INLINE_EDGE}]*(?P<value>.*?)"
     rf"(?=$|[|｜]|(?:\s|{INLINE_EDGE}\s*)[{INLINE_EDGE}\s]*[^\s：:|{INLINE_EDGE}]{{1,14}}[{INLINE_EDGE}\s]*：)"
 )
 
@@ -25,6 +31,17 @@ _VALUE: Final = (
 def plain(label: str) -> str:
     """A label as it is compared: no blanks, no colon at its end."""
     return "".join(squeeze(label).split()).rstrip("：:")
+
+
+def measured(label: str) -> tuple[str, str]:
+    """A label without the unit in brackets at its end, and that unit; "" where it has none."""
+    match = _MEASURED.fullmatch(label)
+    return (match["label"], match["unit"]) if match else (label, "")
+
+
+def in_unit(value: str, unit: str) -> str:
+    """A bare number with the unit that its label says."""
+    return f"{value}{unit}" if unit and _BARE_NUMBER.fullmatch(value.strip()) else value
 
 
 class Labels:
@@ -37,7 +54,10 @@ class Labels:
     def pairs(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for label, value in self._cells():
-            found.setdefault(label, []).append(value)
+            name, unit = measured(label)
+            found.setdefault(label, []).append(in_unit(value, unit))
+            if unit:
+                found.setdefault(name, []).append(in_unit(value, unit))
         return found
 
     @cached_property
@@ -53,8 +73,8 @@ class Labels:
         for pattern in patterns:
             for line in self.lines:
                 match = pattern.search(line)
-                if match and (value := squeeze(match[1].replace(INLINE_EDGE, ""))):
-                    return value
+                if match and (value := squeeze(match["value"].replace(INLINE_EDGE, ""))):
+                    return in_unit(value, match["unit"] or "")
         return None
 
     def _cells(self) -> Iterator[tuple[str, str]]:

@@ -301,7 +301,7 @@ def compile_path(spec: Mapping[str, Any], setting: Setting) -> Reading:
         selector, own_type = Every(selector), ColumnType.JSON
     steps: tuple[Step, ...] = ()
     if "then" in spec:
-        steps = compile_steps(spec["then"], Making((*setting.path, "then"), setting.known, setting.folder))
+        steps = compile_steps(spec["then"], Making((*setting.path, "then"), setting.known, setting.folder, own_type))
     return Reading(kind, selector, steps, (steps[-1].type or ColumnType.TEXT) if steps else own_type)
 
 

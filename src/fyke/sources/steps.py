@@ -51,6 +51,7 @@ class Making:
     path: Path
     names: tuple[str, ...] = ()
     folder: str | None = None
+    start: ColumnType = ColumnType.TEXT  # of what the first step gets
 
 
 @dataclass(frozen=True)
@@ -364,6 +365,12 @@ def steps_schema() -> dict[str, Any]:
     return {"anyOf": [step, {"type": "array", "items": step}]}
 
 
+def _type_after(name: str, argument: Any, before: ColumnType | None) -> ColumnType | None:
+    if name != "map":
+        return STEPS[name].type
+    return ColumnType.JSON if before is ColumnType.JSON or not isinstance(argument, Mapping) else ColumnType.TEXT
+
+
 def compile_steps(value: Any, making: Making) -> tuple[Step, ...]:
     """The steps of one `then:`, checked by `StepsShape` before."""
     steps = []
@@ -371,6 +378,6 @@ def compile_steps(value: Any, making: Making) -> tuple[Step, ...]:
         name, argument = next(iter(part.items())) if isinstance(part, Mapping) else (part, None)
         kind = STEPS[name]
         place = Making((*making.path, at, name), making.names, making.folder)
-        each = name == "map" and not isinstance(argument, Mapping)
-        steps.append(Step(name, kind.make(argument, place), ColumnType.JSON if each else kind.type))
+        before = steps[-1].type if steps else making.start
+        steps.append(Step(name, kind.make(argument, place), _type_after(name, argument, before)))
     return tuple(steps)

@@ -5,13 +5,13 @@ Bounded: a cell that says that it covers a million places covers a few hundred.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from fyke.sources.labels import plain
+from fyke.sources.labels import in_unit, measured, plain
 from fyke.sources.markup import text_of_node
 
 MOST_ROWS: Final = 10_000
@@ -19,7 +19,8 @@ MOST_COLUMNS: Final = 300
 MOST_SPANNED: Final = 1_000
 MOST_CELLS: Final = 200_000
 
-Grid = list[list[str]]
+Grid: TypeAlias = list[list[str]]
+Place: TypeAlias = tuple[int, str]  # a column and the unit that its heading says
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def rows_by_heading(grid: Grid, wanted: Sequence[Wanted] = ()) -> list[dict[str,
 
 
 def _chosen(grid: Grid, wanted: Sequence[Wanted]) -> list[dict[str, Any]] | None:
-    best: tuple[int, dict[str, int]] = (0, {})
+    best: tuple[int, dict[str, Place]] = (0, {})
     for at, line in enumerate(grid):
         places = _places(line, wanted)
         if len(places) > len(best[1]):
@@ -121,14 +122,19 @@ def _chosen(grid: Grid, wanted: Sequence[Wanted]) -> list[dict[str, Any]] | None
     for line in grid[at + 1 :]:
         if _places(line, wanted) == places:  # the headings once more, on the next printed page
             continue
-        row = {one.name: _value(line[places[one.name]], one) if one.name in places else None for one in wanted}
+        row = {one.name: _value(line, places.get(one.name), one) for one in wanted}
         if any(value is not None for value in row.values()):
             found.append(row)
     return found
 
 
-def _places(line: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, int]:
-    headings: Mapping[str, int] = {plain(text): at for at, text in reversed(list(enumerate(line)))}
+def _places(line: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, Place]:
+    """Where the headings stand, also those that say a unit besides: 单价（万元）."""
+    headings: dict[str, Place] = {}
+    for at, text in enumerate(line):
+        label, unit = measured(plain(text))
+        headings.setdefault(plain(text), (at, unit))
+        headings.setdefault(label, (at, unit))
     found = {}
     for one in wanted:
         place = next((headings[name] for name in one.headings if name in headings), None)
@@ -137,7 +143,8 @@ def _places(line: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, int]:
     return found
 
 
-def _value(text: str, one: Wanted) -> Any:
+def _value(line: Sequence[str], place: Place | None, one: Wanted) -> Any:
+    text = in_unit(line[place[0]], place[1]) if place else ""
     if not text:
         return None
     return one.steps(text) if one.steps is not None else text
