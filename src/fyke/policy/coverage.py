@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fyke.model import Coverage, Entry, ListPage, PassEnd, PassState, Standing
+from fyke.policy.hints import blank_doubt, says_enough
 from fyke.policy.suspicion import Signs, count_refused, forget_page, measure, suspicion
 
 DAY_MS = 86_400_000
@@ -196,9 +197,9 @@ def _rows(
         return _conclude(walk, rules, coverage)
     if repeated is not None:
         doubt = f"page {walk.page} shows the same rows as page {repeated}"
-        return _ended(walk, rules, coverage, "" if page.last_by_hint is True else doubt)
+        return _ended(walk, rules, coverage, "" if says_enough(page, walk.page, walk.counted, walk.total) else doubt)
     if page.next is None or not rules.paged or page.last_by_hint is True:
-        return _ended(walk, rules, coverage)
+        return _ended(walk, rules, coverage, page.doubt)
     if walk.page < rules.max_pages:
         return Move(Step.NEXT)
     if walk.met and not rules.all:
@@ -232,12 +233,7 @@ def _blank(walk: Walk, page: ListPage, rules: Rules, coverage: Coverage) -> Move
     has_next = page.next is not None and rules.paged and page.last_by_hint is not True
     if walk.blank_pages == 1 and has_next:
         return Move(Step.NEXT)
-    doubt = ""
-    if page.last_by_hint is False:
-        doubt = f"page {walk.page} is blank, and the site says that more pages follow"
-    elif walk.total > walk.counted:
-        doubt = f"page {walk.page} is blank after {walk.counted} rows, and the site says that it has {walk.total}"
-    return _ended(walk, rules, coverage, doubt)
+    return _ended(walk, rules, coverage, page.doubt or blank_doubt(page, walk.page, walk.counted, walk.total))
 
 
 def _repeats(walk: Walk, rows: Sequence[Entry]) -> int | None:

@@ -26,6 +26,7 @@ from fyke.model import (
     ForgetFilter,
     GapRow,
     LaneRow,
+    Listing,
     NewRun,
     OpenedRun,
     PageCommit,
@@ -133,6 +134,17 @@ class RunBook(Protocol):
         """
         ...
 
+    async def spread(
+        self, pass_id: int, fence: int, end: PassEnd, listings: Sequence[Listing], lanes: Sequence[str]
+    ) -> list[Task] | None:
+        """End a pass that has found listings, and give its run one pass for each, in one transaction.
+
+        `lanes`: of each listing's first request, same order. A listing that the run has already is left as it is.
+        Returns the tasks of the run's going passes, to be offered; None, and nothing is changed, unless the pass is
+        running and fenced.
+        """
+        ...
+
 
 class ItemBook(Protocol):
     async def still_due(self, refs: Sequence[tuple[int, int]]) -> list[DueItem | None]:
@@ -207,7 +219,11 @@ class StateBook(Protocol):
         """Count a block in a row of the source; pauses it and returns True when `limit` is reached."""
         ...
 
-    async def add_events(self, events: Sequence[Event]) -> None: ...
+    async def add_events(self, events: Sequence[Event], *, apart_ms: int = 0) -> None:
+        """Write events. `apart_ms`: one of the same kind and group that was written so short before is enough, whoever
+        wrote it.
+        """
+        ...
 
     async def events(self, after: int = 0, limit: int = 100) -> list[Event]: ...
 

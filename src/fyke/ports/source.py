@@ -14,6 +14,7 @@ from fyke.model import (
     DetailPage,
     FetchPolicy,
     Fields,
+    FoundListings,
     Listing,
     ListPage,
     Request,
@@ -68,11 +69,17 @@ class Source(Protocol):
     """Number of detail steps (hops); 0: the entry is the record."""
 
     def listings(self) -> list[Listing]:
-        """At least one; several with `each`."""
+        """At least one; several with `each`. One that discovers stands for those that its pass finds in each run."""
         ...
 
     def list_request(self, listing: Listing, cursor: dict[str, Any] | None) -> Request:
-        """The request of the first page (`cursor` None) or of the page that `ListPage.next` named."""
+        """The request of the first page (`cursor` None) or of the page that `ListPage.next` named; of a listing that
+        discovers, what its values are read from.
+        """
+        ...
+
+    def read_listings(self, listing: Listing, response: Response) -> FoundListings:
+        """What a listing that discovers stands for. Only asked where `listings` names one."""
         ...
 
     def read_page(self, listing: Listing, response: Response, cursor: dict[str, Any] | None) -> ListPage:

@@ -17,30 +17,31 @@ from cronsim import CronSim, CronSimError
 
 from fyke.db.typed import check_names
 from fyke.errors import UsageError
-from fyke.model import Column, ColumnType, FetchPolicy, LanePolicy, Listing, ResolvedSource
+from fyke.model import Column, ColumnType, FetchPolicy, LanePolicy, ResolvedSource
 from fyke.policy.identity import fingerprint, rule_text
 from fyke.policy.politeness import lane_of
 from fyke.policy.units import parse_duration, parse_rate, parse_size
 from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
+from fyke.sources.each import DISCOVER, listings_of
 from fyke.sources.faults import Fault, Path
 from fyke.sources.importing import import_name
+from fyke.sources.paging import ListRequests
 from fyke.sources.placeholders import PAGE
-from fyke.sources.plan import DetailStep, FieldReading, Plan, Ready
-from fyke.sources.requests import ListRequests, RequestMaker
+from fyke.sources.plan import DetailStep, Discovery, FieldReading, Plan, Ready
+from fyke.sources.requests import RequestMaker
 from fyke.sources.rows import Rows
 from fyke.sources.schema import check
 from fyke.sources.secrets import Secrets, environment_secrets, proxy_of, refuse_elsewhere, reveal
 from fyke.sources.selectors import Setting, compile_path
 from fyke.sources.shapes import nearest_key
+from fyke.sources.sitemaps import MOST_PARTS
 from fyke.sources.source import FileSource
 from fyke.sources.steps import compile_regex
 from fyke.sources.timestamps import AUTO, read_time
 
-MOST_LISTINGS: Final = 10_000
-ONLY_LISTING: Final = "main"
 _PRIORITIES: Final = ("high", "normal", "low")
 _KEY_KINDS: Final = ("field", "template", "hash", "first_of")
-_SECRET_PLACES: Final = ("proxy", "headers", "form", "json")
+_SECRET_PLACES: Final = ("proxy", "headers", "cookies", "form", "json")
 
 
 def compile_text(text: str, *, secrets: Secrets | None = None) -> FileSource:
@@ -110,8 +111,9 @@ class _Compiler:
 
     def plan(self) -> Plan:
         data = self.data
-        listings = self._listings()
-        values = tuple(listings[0].values)
+        listings = listings_of(data.get("each"))
+        discovery = self._discovery(tuple(listings[0].values))
+        values = (*listings[0].values, *(field.name for field in (discovery.fields if discovery else ())))
         rows = Rows(data["listing"]["rows"], ("listing", "rows")) if "rows" in data["listing"] else None
         fields = self._fields(data["listing"]["fields"], ("listing", "fields"), rows.row if rows else "", values)
         list_names = dict(self.types)
@@ -126,7 +128,10 @@ class _Compiler:
         key_setting = Setting(("identity", "key"), "html", list_names, values, self.folder)
         key = compile_path(self._key_rule(data["identity"]["key"], ("identity", "key")), key_setting)
         ignore = _listed(data.get("updates", {}).get("ignore"))
-        lanes = self._lanes([requests.make(listing.values, None).url for listing in listings])
+        maker = discovery.request if discovery else None
+        lanes = self._lanes(
+            [(maker.make(each.values) if maker else requests.make(each.values, None)).url for each in listings]
+        )
         return Plan(
             resolved=self._resolved(columns, bool(steps), lanes),
             schedule=self.schedule,
@@ -143,6 +148,7 @@ class _Compiler:
             compared=compared,
             ignore=tuple(compile_regex(text, ("updates", "ignore", at)) for at, text in enumerate(ignore)),
             types=self.types,
+            discovery=discovery,
         )
 
     def _resolved(self, columns: tuple[Column, ...], has_detail: bool, lanes: tuple[LanePolicy, ...]) -> ResolvedSource:
@@ -184,32 +190,17 @@ class _Compiler:
             limit=_duration(spec.get("limit", "1h")),
         )
 
-    def _listings(self) -> tuple[Listing, ...]:
+    def _discovery(self, fixed: tuple[str, ...]) -> Discovery | None:
         each = self.data.get("each")
-        if each is None:
-            return (Listing(ONLY_LISTING),)
-        if isinstance(each, Mapping):
-            combinations = [
-                dict(zip(each, values, strict=True))
-                for values in itertools.islice(itertools.product(*each.values()), MOST_LISTINGS + 1)
-            ]
-        else:
-            combinations = [dict(part) for part in each]
-        if PAGE in combinations[0]:
-            raise Fault("'page' names the page of a listing", ("each", PAGE), hint="take another name")
-        found: dict[str, Listing] = {}
-        for at, combination in enumerate(combinations):
-            if combination.keys() != combinations[0].keys():
-                raise Fault("names other values than the first", ("each", at))
-            values = {name: str(value) for name, value in combination.items()}
-            # Sorted, so that the order in the file does not change which coverage is whose.
-            name = ",".join(f"{key}={values[key]}" for key in sorted(values))
-            if name in found:
-                raise Fault(f"the listing {name} is there twice", ("each",))
-            found[name] = Listing(name, values)
-        if len(found) > MOST_LISTINGS:
-            raise Fault(f"makes more than {MOST_LISTINGS:,} listings", ("each",))
-        return tuple(found.values())
+        if not isinstance(each, Mapping) or DISCOVER not in each:
+            return None
+        spec, path = each[DISCOVER], ("each", DISCOVER)
+        rows = Rows(spec["rows"], (*path, "rows"))
+        # These are no columns: what they are called binds no field of the list.
+        types, self.types = self.types, {}
+        fields = self._fields(spec["fields"], (*path, "fields"), rows.row, fixed)
+        self.types = types
+        return Discovery(RequestMaker(spec["request"], fixed, (*path, "request"), self.secrets), rows, fields)
 
     def _fields(
         self, spec: Mapping[str, Any], path: Path, row: str, values: tuple[str, ...]
@@ -269,14 +260,15 @@ class _Compiler:
         if listing.get("order") == "none" and not whole:
             raise Fault("a list without order is read whole", ("listing", "order"), hint="write connect: all")
         start, value = self._start(listing.get("start"))
+        sitemap = "sitemap" in listing.get("rows", {})
         return SourceConnect(
             # One known row proves little where rows may be pinned without a mark: several in a row are asked for.
-            known=1 if whole else said.get("known", USUAL_KNOWN if "pages" in listing else 1),
+            known=1 if whole else said.get("known", USUAL_KNOWN if "pages" in listing or sitemap else 1),
             lookback=0 if whole else _duration(said.get("lookback", "0")),
             all=whole,
             start=start,
             start_value=value,
-            max_pages=listing.get("pages", {}).get("max", 100),
+            max_pages=MOST_PARTS if sitemap else listing.get("pages", {}).get("max", 100),
         )
 
     def _start(self, text: str | None) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from email.utils import parsedate_to_datetime
@@ -23,7 +24,11 @@ from fyke.sources.feeds import FeedEntry, read_feed
 from fyke.sources.labels import Labels
 from fyke.sources.markup import sane, text_of_node
 from fyke.sources.nesting import check_nesting
+from fyke.sources.sitemaps import Sitemap, read_sitemap
 
+LARGEST_UNPACKED: Final = 200_000_000
+_GZIP: Final = b"\x1f\x8b"
+_ENCODED: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']\s*([\w.:-]{2,40})", re.IGNORECASE)
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]{0,200}\?>")
 
 
@@ -72,7 +77,13 @@ class Document:
 
     @classmethod
     def of(cls, response: Response) -> Document:
-        """The document of an answer; its bytes are parsed as they came where they are sound UTF-8."""
+        """The document of an answer; its bytes are parsed as they came where they are sound UTF-8.
+
+        Raises:
+            Misfit: a packed file (`.gz`) is broken or too large.
+        """
+        if response.body.startswith(_GZIP):
+            return cls(unpacked(response.body), response.url)
         as_it_came = response.encoding_from == "utf-8" and not response.replaced and b"\0" not in response.body
         return cls(response.text, response.url, response.body if as_it_came else None, response)
 
@@ -97,6 +108,10 @@ class Document:
     @cached_property
     def feed(self) -> list[FeedEntry]:
         return read_feed(self.text, self.url)
+
+    @cached_property
+    def sitemap(self) -> Sitemap:
+        return read_sitemap(self.text, self.url)
 
     @cached_property
     def base(self) -> str:
@@ -191,6 +206,28 @@ def answered_at(response: Response) -> datetime | None:
     if not response.started_at:
         return None
     return datetime.fromtimestamp((response.started_at + response.elapsed_ms) / 1_000, UTC)
+
+
+def unpacked(body: bytes) -> str:
+    """The text of a gzip file, in the encoding that it declares, else UTF-8.
+
+    Raises:
+        Misfit: it is broken or cut off, or would be too large.
+    """
+    unpack = zlib.decompressobj(wbits=31)
+    try:
+        data = unpack.decompress(body, LARGEST_UNPACKED)
+    except zlib.error as error:
+        raise Misfit(f"the packed file cannot be read: {error}") from error
+    if unpack.unconsumed_tail:
+        raise Misfit(f"the packed file is larger than {LARGEST_UNPACKED:,} bytes")
+    if not unpack.eof:
+        raise Misfit("the packed file is cut off")
+    declared = _ENCODED.match(data)
+    try:
+        return data.decode(declared[1].decode() if declared else "utf-8-sig", "replace")
+    except LookupError:
+        return data.decode("utf-8-sig", "replace")
 
 
 def parse_tree(html: str) -> etree._Element:

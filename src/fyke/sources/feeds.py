@@ -1,6 +1,6 @@
 """Feeds: RSS 0.9x, 1.0 and 2.0, Atom and JSON Feed, each entry under the same names.
 
-Of a malformed feed what can be read is read; entities are never expanded and nothing is loaded.
+Of a malformed feed what can be read is read, and what is lost stands among the entries with its reason (P2).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from html import unescape
-from html.entities import html5
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -18,6 +17,7 @@ from lxml import etree
 
 from fyke.sources.faults import Misfit
 from fyke.sources.markup import sane, squeeze
+from fyke.sources.xmlpages import CUT, CUT_INSIDE, read_xml
 
 NAMES: Final = ("id", "link", "title", "published", "updated", "summary", "content", "author")
 MOST_ENTRIES: Final = 100_000
@@ -50,26 +50,29 @@ _SPACES: Final = MappingProxyType(
         "http://backend.userland.com/rss2": "",
     }
 )
-_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]{0,200}\?>")
-_ENTITY: Final = re.compile(r"&([a-zA-Z][a-zA-Z0-9]{1,31});")
-_XML_ENTITIES: Final = frozenset(("amp", "lt", "gt", "quot", "apos"))
-_UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_ROOTS: Final = MappingProxyType({"rss": "item", "rdf": "item", "channel": "item", "feed": "entry"})
+_ITEMS: Final = re.compile(r'"items"\s*:\s*\[')
 _JSON_NAMES: Final = MappingProxyType(
     {"published": "date_published", "updated": "date_modified", "summary": "summary", "title": "title"}
 )
 
 
 class FeedEntry:
-    """One entry. `get` takes the names of `NAMES`, or `prefix:name` for an extension."""
+    """One entry. `get` takes the names of `NAMES`, or `prefix:name` for an extension. `lost`: why it is no entry."""
 
-    __slots__ = ("_read", "raw")
+    __slots__ = ("_read", "lost", "raw")
 
-    def __init__(self, read: Callable[[str], str | None], raw: Callable[[], str]) -> None:
-        self._read, self.raw = read, raw
+    def __init__(self, read: Callable[[str], str | None], raw: Callable[[], str], lost: str = "") -> None:
+        self._read, self.raw, self.lost = read, raw, lost
 
     def get(self, name: str) -> str | None:
         value = self._read(name)
         return sane(value).strip() or None if value else None
+
+
+def lost_entry(reason: str, raw: str) -> FeedEntry:
+    """What stands for an entry that could not be read."""
+    return FeedEntry(lambda _: None, lambda: raw, reason)
 
 
 def read_feed(text: str, url: str) -> list[FeedEntry]:
@@ -83,14 +86,41 @@ def read_feed(text: str, url: str) -> list[FeedEntry]:
 
 
 def _read_json(text: str, url: str) -> list[FeedEntry]:
+    cut = False
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Misfit(f"the feed is no JSON: {error}") from error
-    items = data.get("items") if isinstance(data, dict) else None
+        data = json.loads(text, strict=False)
+        items = data.get("items") if isinstance(data, dict) else None
+    except RecursionError as error:
+        raise Misfit("the feed is nested too deep") from error
+    except ValueError as error:
+        items, cut = _read_whole_items(text), True
+        if not items:
+            raise Misfit(f"the feed is no JSON: {error}") from error
     if not isinstance(items, list):
         raise Misfit("the answer is no feed: it has no list 'items'")
-    return [_json_entry(item, url) for item in items[:MOST_ENTRIES] if isinstance(item, dict)]
+    entries = [
+        _json_entry(item, url)
+        if isinstance(item, dict)
+        else lost_entry("the entry is no JSON object", json.dumps(item, ensure_ascii=False))
+        for item in items[: MOST_ENTRIES + 1]
+    ]
+    return [*entries, lost_entry(CUT, "(the end of the feed)")] if cut else entries
+
+
+def _read_whole_items(text: str) -> list[Any]:
+    """The items of a feed that is cut off or broken, up to there."""
+    start = _ITEMS.search(text)
+    decoder, items = json.JSONDecoder(strict=False), []
+    at = start.end() if start else len(text)
+    while at < len(text) and len(items) <= MOST_ENTRIES:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        try:
+            item, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        items.append(item)
+    return items
 
 
 def _json_entry(item: Mapping[str, Any], url: str) -> FeedEntry:
@@ -113,29 +143,14 @@ def _json_entry(item: Mapping[str, Any], url: str) -> FeedEntry:
     return FeedEntry(read, lambda: json.dumps(item, ensure_ascii=False))
 
 
-def _known_entity(match: re.Match[str]) -> str:
-    """HTML's entities, which XML does not know, as characters; those of XML stay."""
-    name = match[1]
-    if name in _XML_ENTITIES:
-        return match[0]
-    char = html5.get(f"{name};")
-    return match[0] if char is None or char in "<>&\"'" else char
-
-
 def _read_xml(text: str, url: str) -> list[FeedEntry]:
-    text = _UNREADABLE.sub("\ufffd", _DECLARATION.sub("", text))
-    if "<!DOCTYPE" not in text[:2_000]:
-        text = _ENTITY.sub(_known_entity, text)
-    parser = etree.XMLParser(
-        recover=True, resolve_entities=False, no_network=True, load_dtd=False, encoding="utf-8", remove_pis=True
-    )
-    root = etree.fromstring(text.encode(), parser) if text.strip() else None
-    kind = etree.QName(root).localname.lower() if root is not None and isinstance(root.tag, str) else ""
-    if root is None or kind not in ("rss", "rdf", "feed", "channel"):
-        raise Misfit(f"the answer is no feed: it begins with <{kind}>" if kind else "the answer is no feed")
-    wanted = "entry" if kind == "feed" else "item"
-    found = [part for part in root.iter("{*}" + wanted) if part.getparent() is not None]
-    return [_xml_entry(item, url) for item in found[:MOST_ENTRIES]]
+    page = read_xml(text, dict(_ROOTS))
+    if isinstance(page, str):
+        raise Misfit(f"the answer is no feed: it begins with <{page}>" if page else "the answer is no feed")
+    entries = [_xml_entry(item, url) for item in page.parts[: MOST_ENTRIES + 1]]
+    if page.cut:
+        entries[-1].lost = CUT_INSIDE
+    return [*entries, *(lost_entry(reason, f"({at})") for at, reason in enumerate(page.lost, len(entries)))]
 
 
 def _name(element: etree._Element) -> str:

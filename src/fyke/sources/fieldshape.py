@@ -66,6 +66,9 @@ _SELECTOR_KEYS: Final[Mapping[str, Key]] = MappingProxyType(
         "feed": Key(
             Text(), "`id`, `link`, `title`, `published`, `updated`, `summary`, `content`, `author` or `ns:name`."
         ),
+        "sitemap": Key(
+            Text(), "`loc`, `lastmod`, `changefreq`, `priority`, `news:title` and the like, of an entry of a sitemap."
+        ),
         "regex": Key(Text(), "Group 1 of a match in the source of the page or row; `json` may follow into it."),
         "label": Key(ListOf(Text(), single=True, least=1), "The value beside a label, in a table or as `标签：值`."),
         "field": Key(Text(), "A field read before, or a value of `each`."),

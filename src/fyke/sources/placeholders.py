@@ -19,9 +19,12 @@ from fyke.sources.nodes import text_of
 from fyke.sources.shapes import nearest_key
 
 PAGE: Final = "page"
-FORMATS: Final = "int, raw, or a date format such as %Y-%m-%d"
+OFFSET: Final = "offset"
+CURSOR: Final = "cursor"
+FORMATS: Final = "int, number, bool, raw, or a date format such as %Y-%m-%d"
 
 _PART: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z]\w*)(?::([^{}]*))?\}", re.ASCII)
+_TYPED: Final = ("int", "number", "bool")
 _PADDED: Final = re.compile(r"0?\d{1,2}d?", re.ASCII)
 
 
@@ -51,7 +54,7 @@ class Template:
             name, form = match[1], match[2] or ""
             if name not in names:
                 raise Fault(f"the placeholder {{{name}}} is not known here", path, hint=nearest_key(name, names))
-            if form and form not in ("int", "raw") and not form.startswith("%") and not _PADDED.fullmatch(form):
+            if form and form not in (*_TYPED, "raw") and not form.startswith("%") and not _PADDED.fullmatch(form):
                 raise Fault(f"the format '{form}' of {{{name}}} is not known", path, hint=FORMATS)
             self.parts.append((name, form))
         self.parts.append(text[end:])
@@ -77,14 +80,26 @@ class Template:
         return "".join(part if isinstance(part, str) else _encoded(*part, values) for part in self.parts)
 
     def typed(self, values: Mapping[str, Any]) -> Any:
-        """As `fill`, for JSON: a placeholder that is the whole text and says `int` gives a whole number."""
-        if self.whole and self.whole[1] == "int":
-            text = _formatted(self.whole[0], "", values)
-            try:
-                return int(text)
-            except ValueError:
-                raise UsageError(f"{{{self.whole[0]}:int}} is {text!r}, no whole number") from None
+        """As `fill`, for JSON: a placeholder that is the whole text and says int, number or bool gives a value of that
+        type.
+        """
+        if self.whole and self.whole[1] in _TYPED:
+            return _typed(*self.whole, values)
         return self.fill(values)
+
+
+def _typed(name: str, form: str, values: Mapping[str, Any]) -> Any:
+    text = _formatted(name, "", values)
+    try:
+        if form == "int":
+            return int(text)
+        if form == "number":
+            number = Decimal(text)
+            return int(number) if number == number.to_integral_value() else float(number)
+        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    except (ValueError, KeyError, InvalidOperation, OverflowError):
+        kind = {"int": "whole number", "number": "number", "bool": "true or false"}[form]
+        raise UsageError(f"{{{name}:{form}}} is {text!r}, no {kind}") from None
 
 
 def _formatted(name: str, form: str, values: Mapping[str, Any]) -> str:
@@ -92,7 +107,7 @@ def _formatted(name: str, form: str, values: Mapping[str, Any]) -> str:
     text = text_of(value)
     if text is None or (text == "" and name != PAGE):
         raise NoValue(name)
-    if not form or form in ("raw", "int"):
+    if not form or form == "raw" or form in _TYPED:
         return text
     if form.startswith("%"):
         try:

@@ -16,7 +16,8 @@ from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
 from fyke.sources.document import Document
 from fyke.sources.faults import Fault, Misfit, Path
 from fyke.sources.nodes import Context, stored_value, text_of
-from fyke.sources.requests import ListRequests, RequestMaker
+from fyke.sources.paging import ListRequests
+from fyke.sources.requests import RequestMaker
 from fyke.sources.rows import Rows
 from fyke.sources.selectors import Css, Json, Reading, Selector, XPath
 
@@ -90,6 +91,15 @@ class DetailStep:
 
 
 @dataclass(frozen=True)
+class Discovery:
+    """Where the values of `each` are read at the start of each run."""
+
+    request: RequestMaker
+    rows: Rows
+    fields: tuple[FieldReading, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """All of a compiled source."""
 
@@ -108,6 +118,7 @@ class Plan:
     compared: tuple[str, ...]
     ignore: tuple[re.Pattern[str], ...]
     types: Mapping[str, ColumnType] = field(default_factory=dict)
+    discovery: Discovery | None = None
 
     def context(self, document: Document, values: Mapping[str, str], fields: dict[str, Any]) -> Context:
         return Context(document, self.zone, values, fields)

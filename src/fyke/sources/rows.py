@@ -7,24 +7,27 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final
 
+from jmespath.exceptions import JMESPathError
 from lxml import etree
 
+from fyke.sources.columns import json_inside, rows_of_columns
 from fyke.sources.document import Document
 from fyke.sources.faults import Fault, Misfit, Path
 from fyke.sources.nodes import Context, element_of, is_empty, lexbor_of, text_of
 from fyke.sources.selectors import Css, XPath
-from fyke.sources.steps import compile_json
+from fyke.sources.steps import compile_json, compile_regex
 
+KINDS: Final = ("css", "xpath", "json", "columns", "feed", "sitemap")
 MOST_ROWS: Final = 100_000
 _PINNED: Final = re.compile(r"^\W{0,3}置顶|[\[【(（<〔]\s*置顶\s*[\]】)）>〕]")
 
 
 class Rows:
-    """The rows of a list page: nodes, JSON values or a feed's entries, in the page's order."""
+    """The rows of a list page: nodes, JSON values, entries of a feed or of a sitemap, in the page's order."""
 
     def __init__(self, spec: Mapping[str, Any], path: Path) -> None:
-        self.kind = next(name for name in ("css", "xpath", "json", "feed") if name in spec)
-        self.row = {"css": "html", "xpath": "html"}.get(self.kind, self.kind)
+        self.kind = next(name for name in KINDS if name in spec)
+        self.row = {"css": "html", "xpath": "html", "columns": "json"}.get(self.kind, self.kind)
         text, inside = spec[self.kind], spec.get("in")
         if inside is not None and self.row != "html":
             raise Fault("'in' goes with css and xpath rows", (*path, "in"))
@@ -40,8 +43,11 @@ class Rows:
         elif self.kind == "xpath":
             self.xpath = XPath(text, (*path, "xpath"), row=inside is not None)
             self.container_xpath = XPath(inside, (*path, "in"), row=False) if inside is not None else None
-        elif self.kind == "json":
-            self.search = compile_json(text, (*path, "json"))
+        elif self.row == "json":
+            self.search = compile_json(text, (*path, self.kind))
+        if "regex" in spec and self.row != "json":
+            raise Fault("'regex' goes with json and columns rows", (*path, "regex"), hint='write json: "@" beside it')
+        self.script = compile_regex(spec["regex"], (*path, "regex")) if "regex" in spec else None
         self.pinned = self._pinned(spec["pinned"], (*path, "pinned")) if "pinned" in spec else None
 
     def _pinned(self, text: str, path: Path) -> Any:
@@ -49,9 +55,9 @@ class Rows:
             return Css(text, path)
         if self.kind == "xpath":
             return XPath(text, path, row=True)
-        if self.kind == "json":
+        if self.row == "json":
             return compile_json(text, path)
-        raise Fault("a feed has no pinned entries", path)
+        raise Fault(f"a {self.kind} has no pinned entries", path)
 
     def is_pinned(self, row: Any, context: Context) -> bool:
         """Whether a row stands on top of every page, whatever its age: by `pinned`, or marked 置顶 in its text."""
@@ -68,6 +74,14 @@ class Rows:
             )
         return bool(self.pinned(row))
 
+    def is_index(self, document: Document) -> bool:
+        """Whether the page is an index of sitemaps.
+
+        Raises:
+            Misfit: it should be a sitemap and is none.
+        """
+        return self.kind == "sitemap" and document.sitemap.parts is not None
+
     def read(self, document: Document) -> list[Any]:
         """The rows; an empty list where the page has a place for them and none is there.
 
@@ -76,8 +90,12 @@ class Rows:
         """
         if self.kind == "feed":
             return list(document.feed)
-        if self.kind == "json":
-            rows = self.search(document.json)
+        if self.kind == "sitemap":
+            return list(document.sitemap.entries)
+        if self.row == "json":
+            rows = self._found(document)
+            if self.kind == "columns":
+                return rows_of_columns(rows, self.text)
             if rows is None:
                 raise Misfit(f"the answer has no '{self.text}'")
             if not isinstance(rows, list):
@@ -89,6 +107,13 @@ class Rows:
                 f"no row {self.text!r} on the page (with `in` an empty list could be told from a changed page)"
             )
         return rows
+
+    def _found(self, document: Document) -> Any:
+        data = document.json if self.script is None else json_inside(document.text, self.script)
+        try:
+            return self.search(data)
+        except (JMESPathError, TypeError, ValueError) as error:
+            raise Misfit(f"'{self.text}' cannot be read: {' '.join(str(error).split())}") from error
 
     def _css_rows(self, document: Document) -> list[Any]:
         if self.container_css is None:

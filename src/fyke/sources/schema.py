@@ -19,6 +19,7 @@ from fyke.sources.shapes import (
     SIZE,
     Anything,
     Either,
+    Flag,
     Key,
     ListOf,
     MapOf,
@@ -42,15 +43,6 @@ LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("updates", "revisit"): NO_EFFECT,
         ("checks", "new_items"): NO_EFFECT,
         ("checks", "learn"): NO_EFFECT,
-        ("pages", "offset"): REFUSED,
-        ("pages", "cursor"): REFUSED,
-        ("pages", "link_header"): REFUSED,
-        ("rows", "sitemap"): REFUSED,
-        ("rows", "columns"): REFUSED,
-        ("rows", "regex"): REFUSED,
-        ("selector", "sitemap"): REFUSED,
-        ("each", "discover"): REFUSED,
-        ("request", "cookies"): REFUSED,
         ("request", "body"): REFUSED,
         ("fetch", "render"): REFUSED,
         ("fetch", "login"): REFUSED,
@@ -82,8 +74,9 @@ REQUEST: Final = Section(
         "method": Key(Text(choices=("GET", "POST")), "GET, or POST (the default where there is a body)."),
         "query": Key(_WORDS, "Parameters of the address."),
         "headers": Key(_WORDS, "Headers of this request."),
+        "cookies": Key(_WORDS, "Cookies of this request; those that the site sets are not kept for the next one."),
         "form": Key(_WORDS, "The body as a form."),
-        "json": Key(Anything(), 'The body as JSON; "{page:int}" gives a number.'),
+        "json": Key(Anything(), 'The body as JSON; "{page:int}" gives a number, `:number` and `:bool` likewise.'),
     },
     extra=_request_of_one_body,
 )
@@ -101,22 +94,55 @@ PAGES: Final = Section(
             ),
             "Pages by number.",
         ),
+        "offset": Key(
+            Section(
+                "offset",
+                {
+                    "step": Key(Whole(1, 10**6), "How many rows a page is on.", required=True),
+                    "first": Key(Whole(0, 10**6), "{offset} of page one. Default 0."),
+                },
+            ),
+            "Pages by the number of rows before them, with {offset} in the request.",
+        ),
         "next": Key(SELECTOR, "The address of the next page; a page without one is the last."),
+        "cursor": Key(
+            SELECTOR,
+            "What the next page is asked with, as {cursor}. A page without one is the last; a cursor that comes again is "
+            "a gap.",
+        ),
+        "link_header": Key(Flag(), 'The next page is the address with rel="next" in the header Link.'),
+        "first": Key(Scalar(), "What {cursor} is on page one; left out: what it stands in is left out there."),
+        "request": Key(REQUEST, "How pages after the first are asked for, where page one is asked for in another way."),
+        "carry": Key(
+            MapOf(SELECTOR, FIELD_NAME, least=1),
+            "Values read from each page for the request of the next, by name of their {placeholder}: `__VIEWSTATE`.",
+        ),
+        "total": Key(SELECTOR, "How many rows the site says it has: a hint, never a proof of the end."),
+        "last": Key(SELECTOR, "The number of the last page, as the site says it: a hint, never a proof of the end."),
+        "more": Key(SELECTOR, "Whether the site says that more pages follow: a value, or an element that is there."),
         "max": Key(Whole(1, 100_000), "Pages read at most; reaching it unconnected is a gap. Default 100."),
     },
-    one_of=("number", "next"),
+    one_of=("number", "offset", "next", "cursor", "link_header"),
 )
-ROWS: Final = Section(
-    "rows",
+_ROWS: Final[Mapping[str, Key]] = MappingProxyType(
     {
         "in": Key(Text(), "The container of the rows; missing = the page does not fit."),
         "css": Key(Text(), "Each row; `> li` begins at the container."),
         "xpath": Key(Text(), "Each row, by XPath."),
         "json": Key(Text(), "A JMESPath to the list of rows; `@` is the root."),
+        "columns": Key(Text(), "A JMESPath to columns side by side: a mapping of lists, or a list of lists."),
         "feed": Key(Text(choices=("entries",)), "`entries`: of RSS 0.9x, 1.0, 2.0, Atom or a JSON Feed."),
-        "pinned": Key(Text(), "What a pinned row matches; default 置顶 marked in its text."),
-    },
-    one_of=("css", "xpath", "json", "feed"),
+        "sitemap": Key(Text(choices=("urls",)), "`urls`: of a sitemap, also packed (`.xml.gz`); an index is followed."),
+        "regex": Key(
+            Text(), "Where JSON begins in the page's source (group 1), for `json` or `columns`: JSON in a script."
+        ),
+    }
+)
+_ROW_KINDS: Final = ("css", "xpath", "json", "columns", "feed", "sitemap")
+ROWS: Final = Section(
+    "rows",
+    {**_ROWS, "pinned": Key(Text(), "What a pinned row matches; default 置顶 marked in its text.")},
+    one_of=_ROW_KINDS,
 )
 CONNECT: Final = Either(
     (
@@ -222,8 +248,38 @@ STORE: Final = Section(
     "store", {"table": Key(Text(pattern=r"[a-z][a-z0-9_]{0,62}", example="notices"), "The table.", required=True)}
 )
 _VALUES: Final = ListOf(Scalar(), least=1)
+DISCOVER: Final = Section(
+    "discover",
+    {
+        "request": Key(
+            REQUEST, "How the page that names the values is asked for, as `listing.request`.", required=True
+        ),
+        "rows": Key(Section("rows", _ROWS, one_of=_ROW_KINDS), "The rows that give one listing each.", required=True),
+        "fields": Key(
+            fields_shape(python=False),
+            "The values of a row, by name of their {placeholder}; together they name its listing.",
+            required=True,
+        ),
+    },
+)
 EACH: Final = Either(
-    ((list, ListOf(MapOf(Scalar(), FIELD_NAME, least=1), least=1)), (Mapping, MapOf(_VALUES, FIELD_NAME, least=1))),
+    (
+        (list, ListOf(MapOf(Scalar(), FIELD_NAME, least=1), least=1)),
+        (
+            Mapping,
+            Section(
+                "each",
+                {
+                    "discover": Key(
+                        DISCOVER,
+                        "Values that the site names, read anew at the start of each run: new ones begin with `start`, "
+                        "vanished ones keep their coverage, and a discovery that fails is a failed run.",
+                    )
+                },
+                others=MapOf(_VALUES, FIELD_NAME, least=1),
+            ),
+        ),
+    ),
     "a mapping of names to lists, or a list of mappings",
 )
 
@@ -283,8 +339,8 @@ def top(python: bool = False) -> Section:
                 "`high`, `normal` (default) or `low`: who goes first on a busy host.",
             ),
             "schedule": Key(SCHEDULE, "When it runs; without it by hand only."),
-            "each": Key(EACH, "One listing, with its own coverage, per value or combination."),
             "listing": Key(listing(python), "The list.", required=True),
+            "each": Key(EACH, "One listing, with its own coverage, per value or combination."),
             "identity": Key(IDENTITY, "What makes an entry one item.", required=True),
             "detail": Key(detail(python), "The pages behind the rows; left out: the row is the record."),
             "updates": Key(UPDATES, "What a change is."),

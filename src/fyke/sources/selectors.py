@@ -22,9 +22,10 @@ from fyke.sources.markup import tag_number
 from fyke.sources.nodes import LONGEST_SEARCHED, Context, element_of, is_empty, lexbor_of, raw_of
 from fyke.sources.placeholders import NoValue, Template
 from fyke.sources.shapes import nearest_key
+from fyke.sources.sitemaps import NAMES as SITEMAP_NAMES
 from fyke.sources.steps import Making, Step, compile_json, compile_regex, compile_steps, found_by
 
-KINDS: Final = ("css", "xpath", "json", "feed", "regex", "label", "field", "template", "hash", "first_of")
+KINDS: Final = ("css", "xpath", "json", "feed", "sitemap", "regex", "label", "field", "template", "hash", "first_of")
 
 MOST_HITS: Final = 10_000
 _PSEUDO: Final = re.compile(r"::(?:attr\(\s*([\w:.-]+)\s*\)|text)\s*$")
@@ -308,13 +309,20 @@ def compile_path(spec: Mapping[str, Any], setting: Setting) -> Reading:
 def check_fits(kind: str, setting: Setting) -> None:
     """A selector must be able to read what its row is."""
     wrong = {
-        "json": ("css", "xpath", "label", "feed"),
-        "feed": ("css", "xpath", "label", "json"),
-        "html": ("json", "feed"),
-        "": ("feed",),
+        "json": ("css", "xpath", "label", "feed", "sitemap"),
+        "feed": ("css", "xpath", "label", "json", "sitemap"),
+        "sitemap": ("css", "xpath", "label", "json", "feed"),
+        "html": ("json", "feed", "sitemap"),
+        "": ("feed", "sitemap"),
     }[setting.row]
     if kind in wrong:
-        rows = {"json": "a JSON row", "feed": "a feed's entry", "html": "an HTML row", "": "a page"}[setting.row]
+        rows = {
+            "json": "a JSON row",
+            "feed": "a feed's entry",
+            "sitemap": "an entry of a sitemap",
+            "html": "an HTML row",
+            "": "a page",
+        }[setting.row]
         fitting = [name for name in KINDS if name not in wrong]
         raise Fault(f"'{kind}' cannot read {rows}", setting.path, hint=f"one of {', '.join(fitting)}")
 
@@ -340,6 +348,14 @@ def _feed(spec: Mapping[str, Any], setting: Setting) -> tuple[Selector, ColumnTy
     return Feed(name), ColumnType.DATETIME if name in ("published", "updated") else ColumnType.TEXT
 
 
+def _sitemap(spec: Mapping[str, Any], setting: Setting) -> tuple[Selector, ColumnType]:
+    name = spec["sitemap"]
+    if name not in SITEMAP_NAMES and not _FEED_NAME.fullmatch(name):
+        hint = nearest_key(name, (*SITEMAP_NAMES, "news:title"))
+        raise Fault(f"a sitemap has no '{name}'", (*setting.path, "sitemap"), hint=hint)
+    return Feed(name), ColumnType.DATETIME if name == "lastmod" else ColumnType.TEXT
+
+
 def _field(spec: Mapping[str, Any], setting: Setting) -> tuple[Selector, ColumnType]:
     (name,) = _known([spec["field"]], setting.at("field"))
     return FieldOf(name), (setting.names or {}).get(name, ColumnType.TEXT)
@@ -361,6 +377,7 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any], Setting], tuple[Selecto
     "regex": lambda spec, setting: (Regex(spec["regex"], spec.get("json"), setting.path), ColumnType.TEXT),
     "label": lambda spec, setting: (Label(spec["label"]), ColumnType.TEXT),
     "feed": _feed,
+    "sitemap": _sitemap,
     "field": _field,
     "template": lambda spec, setting: (
         TemplateOf(Template(spec["template"], setting.known, (*setting.path, "template"))),

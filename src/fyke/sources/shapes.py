@@ -242,6 +242,7 @@ class Section:
     keys: Mapping[str, Key]
     one_of: tuple[str, ...] = ()
     extra: Callable[[Mapping[str, Any], Path], None] | None = None
+    others: MapOf | None = None  # what stands under names of the author's, where they may be added
 
     def check(self, value: Any, path: Path, notes: Notes) -> None:
         if not isinstance(value, Mapping):
@@ -262,6 +263,9 @@ class Section:
         if name in self.keys:
             self.keys[name].shape.check(part, path, notes)
             return
+        if self.others is not None:
+            self.others.check({name: part}, path[:-1], notes)
+            return
         later = notes.later.get((self.name, name))
         if later == NO_EFFECT:
             notes.ignored.append(".".join(str(step) for step in path))
@@ -275,8 +279,11 @@ class Section:
             "type": "object",
             "properties": {name: {"description": key.doc} | key.shape.json() for name, key in self.keys.items()},
             "required": [name for name, key in self.keys.items() if key.required],
-            "additionalProperties": False,
+            "additionalProperties": False if self.others is None else self.others.part.json(),
         }
+        if self.others is not None:
+            schema["propertyNames"] = {"pattern": f"^(?:{self.others.name})$"}
+            schema["minProperties"] = self.others.least
         if self.one_of:
             schema["oneOf"] = [{"required": [name]} for name in self.one_of]
         return schema

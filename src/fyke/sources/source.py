@@ -15,6 +15,7 @@ from fyke.model import (
     DetailPage,
     Entry,
     Fields,
+    FoundListings,
     Listing,
     ListPage,
     Outcome,
@@ -25,9 +26,12 @@ from fyke.model import (
 from fyke.policy.identity import content_hash, fingerprint, key_of
 from fyke.policy.politeness import lane_of
 from fyke.sources.document import Document
+from fyke.sources.each import read_listings
 from fyke.sources.faults import Misfit, StepFailed
+from fyke.sources.feeds import FeedEntry
 from fyke.sources.markup import sane, squeeze
 from fyke.sources.nodes import Context, raw_of, stored_value, text_of
+from fyke.sources.paging import parts_of_index
 from fyke.sources.plan import FieldReading, Plan
 from fyke.sources.rows import MOST_ROWS
 from fyke.sources.timestamps import epoch_ms
@@ -60,17 +64,33 @@ class FileSource:
         return list(self.plan.listings)
 
     def list_request(self, listing: Listing, cursor: dict[str, Any] | None) -> Request:
+        if listing.discovers and self.plan.discovery is not None:
+            return self.plan.discovery.request.make(listing.values)
         return self.plan.requests.make(listing.values, cursor)
 
     def detail_request(self, step: int, fields: Fields) -> Request:
         return self.plan.steps[step].request.make(fields)
 
-    def read_page(self, listing: Listing, response: Response, cursor: dict[str, Any] | None) -> ListPage:
-        document = Document.of(response)
-        context = self.plan.context(document, listing.values, {})
+    def read_listings(self, listing: Listing, response: Response) -> FoundListings:
+        if self.plan.discovery is None:
+            return FoundListings(Outcome.ERROR, "the source discovers no listings")
         try:
+            context = self.plan.context(Document.of(response), listing.values, {})
+            return read_listings(self.plan.discovery, listing, context)
+        except Misfit as error:
+            return FoundListings(Outcome.MISFIT, str(error))
+        except (StepFailed, RecursionError) as error:
+            return FoundListings(Outcome.ERROR, str(error))
+
+    def read_page(self, listing: Listing, response: Response, cursor: dict[str, Any] | None) -> ListPage:
+        try:
+            document = Document.of(response)
+            context = self.plan.context(document, listing.values, {})
             if not document.text or document.text.isspace():
                 raise Misfit("the answer is empty")
+            if self.plan.rows is not None and self.plan.rows.is_index(document):
+                found = parts_of_index(document.sitemap, cursor, response)
+                return ListPage(Outcome.OK, next=found.next, doubt=found.doubt, index=True)
             rows = self.find_rows(listing, response, context)
             if len(rows) > MOST_ROWS:
                 raise Misfit(f"the page has more than {MOST_ROWS:,} rows")
@@ -79,8 +99,8 @@ class FileSource:
             for position, row in enumerate(rows):
                 self._read_row(page, position, row, context, lanes)
             context.row, context.fields = None, {}
-            page.flags = context.flags
-            page.next, page.last_by_hint = self.plan.requests.following(context, cursor)
+            found = self.plan.requests.following(context, cursor, response)
+            page.next, page.last_by_hint, page.doubt, page.total_hint, page.last_hint = found
         except Misfit as error:
             return ListPage(Outcome.MISFIT, str(error))
         except StepFailed as error:
@@ -121,6 +141,8 @@ class FileSource:
     def _entry(self, position: int, row: Any, context: Context, lanes: dict[str, str]) -> Entry:
         if row is None:
             raise Refused("the row is null")
+        if isinstance(row, FeedEntry) and row.lost:
+            raise Refused(row.lost)
         self.read_fields(row, context)
         fields = context.fields
         for name in self._required:
@@ -167,7 +189,10 @@ class FileSource:
 
     def read_detail(self, step: int, response: Response, fields: Fields) -> DetailPage:
         plan = self.plan.steps[step]
-        document = Document.of(response)
+        try:
+            document = Document.of(response)
+        except Misfit as error:
+            return DetailPage(Outcome.MISFIT, str(error))
         if not document.text or document.text.isspace():
             return DetailPage(Outcome.EMPTY, "the page is empty")
         context = self.plan.context(document, {}, dict(fields))

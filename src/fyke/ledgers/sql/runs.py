@@ -6,6 +6,7 @@ walkers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +47,13 @@ SELECT id, state FROM run
 WHERE source_id = ? AND started_by = 'cron' AND (slot BETWEEN ? AND ? OR slot > ? AND covers_from <= ?)
 ORDER BY slot DESC LIMIT 1
 """
+# A row of a later slot covers those that it stands for, so that a late scheduler does not take one of them again.
+LAST_PLANNED = """
+SELECT id, state, slot, covers_from, reason FROM run WHERE source_id = ? AND started_by = 'cron' AND slot < ?
+ORDER BY slot DESC LIMIT 2
+"""
+GATHER = "UPDATE run SET covers_from = ?, reason = ? WHERE id = ?"
+SLOTS = re.compile(r" \((\d+) slots in a row\)$")
 GOING = "SELECT id FROM run WHERE source_id = ? AND state = 'running'"
 STOPPED = "SELECT paused_at, paused_reason, removed_at FROM source WHERE id = ?"
 NEW_RUN = """
@@ -213,6 +221,30 @@ class RunStatements(Statements):
 
         return await self._write(call)
 
+    async def spread(
+        self, pass_id: int, fence: int, end: PassEnd, listings: Sequence[Listing], lanes: Sequence[str]
+    ) -> list[Task] | None:
+        now = self._clock.now()
+        # Sorted, so that two runs that make the same listings do it in one order.
+        found = sorted(zip(listings, lanes, strict=True), key=lambda pair: pair[0].name)
+        return await self._write(lambda connection: _spread(connection, pass_id, fence, end, found, now))
+
+
+def _spread(
+    connection: Connection, pass_id: int, fence: int, end: PassEnd, found: list[tuple[Listing, str]], now: int
+) -> list[Task] | None:
+    hold_run_of(connection, pass_id)
+    if not finish_pass(connection, pass_id, fence, end, now):
+        return None
+    run_id, source = connection.execute("SELECT run_id, source_id FROM pass WHERE id = ?", (pass_id,)).fetchone()
+    numbers = listing_numbers(connection, source, [listing for listing, _ in found], now) if found else []
+    walked = {number for (number,) in connection.execute("SELECT listing_id FROM pass WHERE run_id = ?", (run_id,))}
+    pairs = zip(numbers, (lane for _, lane in found), strict=True)
+    rows = [(run_id, source, number, lane, now, now) for number, lane in pairs if number not in walked]
+    connection.executemany(NEW_PASS, rows)
+    end_run(connection, run_id, now)
+    return _tasks(connection, run_id)
+
 
 def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
     source = lock_source(connection, run.source_id)
@@ -229,6 +261,8 @@ def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
     going = connection.execute(GOING, (source,)).fetchone()
     if going is not None and not skipped:
         return OpenedRun(going[0], False, RunState.RUNNING, _tasks(connection, going[0]))
+    if skipped and run.trigger == "cron":
+        _gather_skipped(connection, source, run.slot)
     state = RunState.SKIPPED if skipped else RunState.RUNNING
     values = (source, run.slot, run.covers_from, run.trigger, state.value, plain(skipped), now)
     run_id = connection.insert(NEW_RUN, (*values, now if skipped else None, run.limit_ms, now + run.limit_ms))
@@ -237,6 +271,22 @@ def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
         rows = [(run_id, source, number, lane, now, now) for number, lane in zip(numbers, run.lanes, strict=True)]
         connection.executemany(NEW_PASS, rows)
     return OpenedRun(run_id, True, state, _tasks(connection, run_id))
+
+
+def _gather_skipped(connection: Connection, source: int, slot: int) -> None:
+    """Slots that are skipped in a row are two rows at most: the last one, and one for those before, with their number.
+
+    The last one stays alone: the clock may have been ahead, and then the slots before it are what the calendar goes by.
+    """
+    rows = connection.execute(LAST_PLANNED, (source, slot)).fetchall()
+    if [state for _, state, *_ in rows] != [RunState.SKIPPED.value] * 2:
+        return
+    (last, _, _, _, reason), (first, _, old_slot, covers_from, told) = rows
+    found = SLOTS.search(told)
+    count = 1 + (int(found[1]) if found else 1)
+    since = old_slot if covers_from is None else covers_from
+    connection.execute("DELETE FROM run WHERE id = ?", (first,))
+    connection.execute(GATHER, (since, f"{reason} ({count} slots in a row)", last))
 
 
 def _tasks(connection: Connection, run_id: int) -> list[Task]:
