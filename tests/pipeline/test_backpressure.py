@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from fyke.model import LanePolicy, RunState
-from fyke.pipeline import lister
+from fyke.pipeline import walking
 from fyke.pipeline.backlog import MARK, Backlog
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.scheduler import open_by_hand
@@ -57,8 +57,8 @@ def test_a_long_list_is_read_no_faster_than_its_pages_are_collected(
     each page while it is short, and now and then when it is long: a pause is such a moment.
     """
     if keeps == "now and then":
-        monkeypatch.setattr(lister, "SMALL_TRAIL", 0)
-        monkeypatch.setattr(lister, "KEEP_EVERY_S", 1e9)
+        monkeypatch.setattr(walking, "SMALL_TRAIL", 0)
+        monkeypatch.setattr(walking, "KEEP_EVERY_S", 1e9)
 
     async def scene() -> None:
         clock = VirtualClock()

@@ -14,7 +14,7 @@ import pytest
 
 from fyke.errors import TransientError
 from fyke.model import LanePolicy, Listing, Request, RunState, Task, TaskKind
-from fyke.pipeline import lister
+from fyke.pipeline import walking
 from fyke.pipeline.loops import every
 from fyke.pipeline.watch import Watch
 from fyke.ports import SourceSchedule
@@ -133,8 +133,8 @@ def test_a_long_walk_killed_after_a_look_showed_a_new_row_looks_once_more(
 
     What makes a walk long is set low, and no page's state is due by time.
     """
-    monkeypatch.setattr(lister, "SMALL_TRAIL", 4)
-    monkeypatch.setattr(lister, "KEEP_EVERY_S", 3_600.0)
+    monkeypatch.setattr(walking, "SMALL_TRAIL", 4)
+    monkeypatch.setattr(walking, "KEEP_EVERY_S", 3_600.0)
 
     async def scene() -> None:
         await prepare(tmp_path / "ledger.db")
@@ -159,8 +159,8 @@ def test_a_long_walk_killed_after_a_look_showed_a_new_row_looks_once_more(
 
 def test_a_long_walk_does_not_write_its_state_with_each_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names every row that was shown: the cost would grow with the square of the pages."""
-    monkeypatch.setattr(lister, "SMALL_TRAIL", 4)
-    monkeypatch.setattr(lister, "KEEP_EVERY_S", 3_600.0)
+    monkeypatch.setattr(walking, "SMALL_TRAIL", 4)
+    monkeypatch.setattr(walking, "KEEP_EVERY_S", 3_600.0)
     states = list[bytes]()
 
     async def scene() -> None:

@@ -34,7 +34,8 @@ class Rounds:
 
 
 def cursor_name(cursor: dict[str, Any] | None) -> str:
-    return "" if cursor is None else msgspec.json.encode(cursor, order="deterministic").decode()
+    """A short name: a cursor may hold a whole form."""
+    return "" if cursor is None else digest(msgspec.json.encode(cursor, order="deterministic")).hex()
 
 
 def digest(body: bytes) -> bytes:
