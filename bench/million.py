@@ -94,9 +94,11 @@ async def fill(folder: Path, items: int, port: int) -> dict[str, float]:
     """All items into the ledger by one walk, all their tasks into the frontier."""
     settings = load_settings(folder, environment()).settings
     async with open_stores(settings) as stores:
-        await apply_folder(stores)
+        await apply_folder(stores, strict=True)
         began, due = time.perf_counter(), list[Task]()
-        opened = await stores.ledger.open_run(NewRun("million", await stores.ledger.now(), [Listing("main")], []))
+        opened = await stores.ledger.open_run(
+            NewRun("million", await stores.ledger.now(), [Listing("main")], [f"127.0.1.1:{port}"])
+        )
         lease = await stores.ledger.start_pass(opened.tasks[0].ref, "bench")
         assert lease is not None
         for number, at in enumerate(range(0, items, PER_PAGE), 1):
@@ -145,7 +147,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             database = MariaServer(folder / "database")  # type: ignore[assignment]
         stack.enter_context(database)
         database.create_database("million")
-        lines = [f'ledger = "{database.url_of("million")}"']
+        lines = [f'ledger = "{database.url_of("million")}"', f'sources = "{folder / "sources"}"']
         if options.frontier == "redis":
             lines.append(f'frontier = "{stack.enter_context(RedisServer(folder / "redis", "valkey-9")).url}"')
         site = stack.enter_context(Site())
@@ -157,7 +159,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         found: dict[str, Any] = {"filling": asyncio.run(fill(folder, options.items, port))}
         found["first_task_s"] = first_task(folder, site)
         found["status"] = timed(folder, "status")
-        found["explain"] = timed(folder, "explain", url_of(options.items // 2, port))
+        found["explain"] = timed(folder, "explain", "million", url_of(options.items // 2, port))
         found["audit"] = timed(folder, "audit", times=1)
         return found
 
