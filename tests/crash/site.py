@@ -18,6 +18,7 @@ from fyke.model import (
     Listing,
     ListPage,
     Outcome,
+    Relation,
     Request,
     ResolvedSource,
     Response,
@@ -181,6 +182,12 @@ class PlayedSource:
             return DetailPage(Outcome.OK, fields=json.loads(response.text))
         except ValueError as error:
             raise FetchFailed("misfit", str(error)) from error
+
+    def revisit_at(self, opened_at: int, now: int) -> int | None:
+        return None
+
+    def relations(self, record: Fields) -> list[Relation] | None:
+        return None
 
     def record(self, entry: Fields, detail: Fields) -> tuple[Fields, bytes, dict[str, bool]]:
         record = {"title": detail.get("title") or entry["title"], "body": detail.get("body")}

@@ -136,9 +136,9 @@ def make_backlog(stores: Stores) -> Backlog:
 
 
 def make_shelf(stores: Stores) -> SourceShelf:
-    from fyke.sources.compile import compile_text
+    from fyke.sources.compile import compile_any
 
-    return SourceShelf(stores.ledger, compile_text)
+    return SourceShelf(stores.ledger, compile_any)
 
 
 async def run_once_here(

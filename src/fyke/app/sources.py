@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from fyke.app.stores import Stores
 from fyke.errors import UsageError, nearest
 from fyke.model import Entry, LanePolicy, SourceRow
+from fyke.policy.attaching import attached_source
 from fyke.policy.politeness import strictest, with_robots_delay
-from fyke.ports import Source
+from fyke.ports import Frontier, Ledger, Source
 from fyke.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,18 +31,34 @@ def read_sources(folder: Path) -> list[Loaded]:
 
 async def apply_sources(stores: Stores, loaded: Sequence[Loaded]) -> list[tuple[str, str]]:
     """Write the resolved sources into the ledger and set the lanes; (id, created | changed | unchanged) of each."""
-    answers = [(one.source.resolved.id, await stores.ledger.apply_source(one.source.resolved)) for one in loaded]
+    answers, ledger = [], stores.ledger
+    before = {row.source.id for row in await ledger.sources()}
+    for one in loaded:
+        resolved, attached = one.source.resolved, one.source.attached
+        answers.append((resolved.id, await ledger.apply_source(resolved)))
+        name = attached_source(resolved.id)
+        if attached is not None:
+            answers.append((name, await ledger.apply_source(attached.resolved)))
+        elif name in before:
+            # Its pages' attachments are not asked for any more; what is open of them stays, and is shown.
+            await ledger.remove_source(name)
+            answers.append((name, "removed"))
     await configure_lanes(stores)
     return answers
 
 
 async def configure_lanes(stores: Stores) -> None:
-    """Give every lane the strictest policy of all active sources that name it; settings say otherwise where a person
+    """Set the policies of all lanes."""
+    await stores.frontier.configure(await wanted_lanes(stores.settings, stores.ledger))
+
+
+async def wanted_lanes(settings: Settings, ledger: Ledger) -> list[LanePolicy]:
+    """Of every lane the strictest policy of all active sources that name it; settings say otherwise where a person
     did.
     """
     from fyke.fetchers.robots import robots_delay
 
-    rows = [row for row in await stores.ledger.sources() if row.paused_at is None]
+    rows = [row for row in await ledger.sources() if row.paused_at is None]
     named = strictest(policy for row in rows for policy in row.source.lanes if policy.lane != "*")
     set_here = {
         lane: LanePolicy(
@@ -50,24 +67,29 @@ async def configure_lanes(stores: Stores) -> None:
             jitter=chosen.jitter if chosen.jitter is not None else min(LanePolicy(lane).jitter, chosen.delay or 0),
             concurrency=chosen.concurrency or LanePolicy(lane).concurrency,
         )
-        for lane, chosen in stores.settings.lanes.items()
+        for lane, chosen in settings.lanes.items()
     }
     merged = {policy.lane: policy for policy in named} | set_here
-    for row in await stores.ledger.lanes():
+    for row in await ledger.lanes():
         # What robots.txt asked before holds from the first request on, not only when a worker reads it again.
         delay = robots_delay(row.robots_text)
         if delay:
             merged[row.lane] = with_robots_delay(merged.get(row.lane) or LanePolicy(row.lane, gap=0, jitter=0), delay)
-    await stores.frontier.configure(list(merged.values()))
+    return list(merged.values())
 
 
 async def restore_lanes(stores: Stores) -> None:
     """For a frontier that lost its content: the policies of all lanes, and the holds that the ledger remembers."""
-    await configure_lanes(stores)
-    now = await stores.ledger.now()
-    for row in await stores.ledger.lanes():
+    await restore(stores.settings, stores.ledger, stores.frontier)
+
+
+async def restore(settings: Settings, ledger: Ledger, frontier: Frontier) -> None:
+    """As `restore_lanes`."""
+    await frontier.configure(await wanted_lanes(settings, ledger))
+    now = await ledger.now()
+    for row in await ledger.lanes():
         if row.hold_until > now:
-            await stores.frontier.hold(row.lane, row.hold_until, row.hold_reason)
+            await frontier.hold(row.lane, row.hold_until, row.hold_reason)
 
 
 def pick(rows: Sequence[SourceRow], ids: Sequence[str]) -> list[str]:
@@ -84,7 +106,10 @@ def pick(rows: Sequence[SourceRow], ids: Sequence[str]) -> list[str]:
             raise UsageError(
                 f"source '{wanted}' is paused: {known[wanted].paused_reason}", hint=f"`fyke source resume {wanted}`"
             )
-    return list(ids) or [name for name, row in known.items() if row.paused_at is None]
+    if not ids:
+        return [name for name, row in known.items() if row.paused_at is None]
+    attached = [attached_source(name) for name in ids]
+    return [*ids, *(name for name in attached if name in known and name not in ids)]
 
 
 # --- What a person names: files and ids ---

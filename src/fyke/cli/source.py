@@ -73,7 +73,9 @@ async def list_sources(loaded: Loaded, as_json: Json = False) -> None:
         if isinstance(one, UsageError):
             lines.append(Line("", "", "broken", "", "", one.file or "", None, str(one)))
         else:
-            lines.append(_line(one.source, str(one.path), applied.pop(one.source.resolved.id, None), now))
+            for source in (one.source, one.source.attached):
+                if source is not None:
+                    lines.append(_line(source, str(one.path), applied.pop(source.resolved.id, None), now))
     lines += [_without_file(row) for row in applied.values()]
     if as_json:
         print_json(lines)

@@ -19,6 +19,7 @@ KEY_BYTES = sa.LargeBinary().with_variant(mysql.VARBINARY(KEY_LENGTH), "mysql")
 SHORT: dict[str, int] = {
     **dict.fromkeys(("scope", "key", "state", "pool", "outcome", "final", "field", "kind", "worker"), KEY_LENGTH),
     **dict.fromkeys(("hash", "read_hash", "table_name", "started_by", "version"), KEY_LENGTH),
+    "shared": KEY_LENGTH,
     "lane": 300,
     "name": 700,
 }

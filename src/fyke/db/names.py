@@ -6,7 +6,20 @@ from __future__ import annotations
 CORE_TABLES = frozenset(
     {
         *("accepted_refusal", "alembic_version", "dead", "event", "fill", "fill_mark", "hole", "item", "lane"),
-        *("listing", "meta", "page", "pass", "refused", "run", "shown_before", "sighting", "source", "stretch"),
+        *(
+            "listing",
+            "meta",
+            "page",
+            "pass",
+            "refused",
+            "relation",
+            "revisit",
+            "run",
+            "shown_before",
+            "sighting",
+            "source",
+            "stretch",
+        ),
         *("tally", "task", "task_lane", "task_meta", "task_permit", "task_place", "typed_table", "version", "visit"),
         "worker",
     }
@@ -14,7 +27,16 @@ CORE_TABLES = frozenset(
 # A test holds tables and indexes to a new ledger.
 CORE_NAMES = CORE_TABLES | {
     *("dead_item", "dead_open", "hole_open", "item_dead", "item_ignored", "item_open", "item_pending"),
-    *("pass_running", "refused_page", "run_one", "run_running", "shown_before_item", "sighting_loose"),
+    *(
+        "pass_running",
+        "refused_page",
+        "relation_shared",
+        "revisit_at",
+        "run_one",
+        "run_running",
+        "shown_before_item",
+        "sighting_loose",
+    ),
     *("source_scope", "stretch_listing", "task_delayed", "task_key", "task_lane_render", "task_lane_text"),
     *("task_leased", "task_place_end", "task_ready", "visit_item"),
 }

@@ -6,62 +6,17 @@ what is an id of another table ends in `_id`; hashes are bytes. One MetaData hol
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, MetaData, Table, UniqueConstraint, text
+from sqlalchemy import Column, Index, UniqueConstraint
 
-from fyke.db.kinds import BIG, bytes_kind, text_kind
-
-METADATA = MetaData()
-
-
-def _id(name: str = "id") -> Column[int]:
-    return Column(name, BIG, primary_key=True)
-
-
-def _int(name: str, default: int | None = None, *, key: bool = False) -> Column[int]:
-    """A whole number that is always there."""
-    given = None if default is None else text(str(default))
-    return Column(name, BIG, nullable=False, server_default=given, primary_key=key, autoincrement=False)
-
-
-def _at(name: str) -> Column[int]:
-    """A time, an id or a number that may be missing."""
-    return Column(name, BIG)
-
-
-def _text(name: str, *, default: bool = False, key: bool = False) -> Column[str]:
-    """Text that is always there; with `default` it is empty where nothing was given."""
-    given = text("''") if default else None
-    return Column(name, text_kind(name), nullable=False, server_default=given, primary_key=key)
-
-
-def _words(name: str) -> Column[str]:
-    """Text that may be missing."""
-    return Column(name, text_kind(name))
-
-
-def _bytes(name: str, *, key: bool = False) -> Column[bytes]:
-    return Column(name, bytes_kind(name), nullable=False, primary_key=key)
-
-
-def _maybe_bytes(name: str) -> Column[bytes]:
-    return Column(name, bytes_kind(name))
-
-
-def table(
-    name: str,
-    *parts: Column[int] | Column[str] | Column[bytes] | UniqueConstraint,
-    rowid: bool = True,
-    once: bool = False,
-) -> Table:
-    """A core table. `once`: an id is never given twice, even after its row was removed."""
-    return Table(name, METADATA, *parts, sqlite_strict=True, sqlite_with_rowid=rowid, sqlite_autoincrement=once)
-
-
-def where(name: str, owner: Table, columns: tuple[str, ...], condition: str, *, unique: bool = False) -> Index:
-    """A partial index. The condition is one literal: `state IN (…)` would not serve `state = …`."""
-    found = [owner.c[column] for column in columns]
-    return Index(name, *found, unique=unique, sqlite_where=text(condition), postgresql_where=text(condition))
-
+from fyke.db.defining import maybe_octets as _maybe_bytes
+from fyke.db.defining import maybe_whole as _at
+from fyke.db.defining import maybe_words as _words
+from fyke.db.defining import octets as _bytes
+from fyke.db.defining import row_id as _id
+from fyke.db.defining import table, where
+from fyke.db.defining import whole as _int
+from fyke.db.defining import words as _text
+from fyke.db.kinds import text_kind
 
 META = table("meta", _text("name", key=True), _text("value"))
 
@@ -316,6 +271,19 @@ VERSION = table(
     _text("content"),  # JSON
     UniqueConstraint("item_id", "n"),
 )
+
+# When an item is visited again by its source's calendar; a row for each that is.
+REVISIT = table("revisit", _int("item_id", key=True), _int("at"))
+Index("revisit_at", REVISIT.c.at)
+
+# What relates items of one scope: they share the text of a field. `kind` is what this item is to those without one
+# ("corrects"), or empty.
+RELATION = table(
+    "relation",
+    *(_int("item_id", key=True), _int("n", key=True), _text("kind"), _text("field"), _text("shared")),
+    rowid=False,
+)
+Index("relation_shared", RELATION.c.shared)
 
 DEAD = table(
     "dead",

@@ -32,7 +32,7 @@ from fyke.model.source import (
     SourceRow,
 )
 from fyke.model.task import Delivery, FrontierStats, LaneStats, Leased, Reaped, Retry, Started, Task, TaskView
-from fyke.model.visit import DueItem, Result
+from fyke.model.visit import AS_PLANNED, DueItem, Relation, Result
 from fyke.model.walk import (
     Coverage,
     NewRun,
@@ -59,6 +59,7 @@ from fyke.model.words import (
 )
 
 __all__ = [
+    "AS_PLANNED",
     "AuditReport",
     "AuditSource",
     "Column",
@@ -98,6 +99,7 @@ __all__ = [
     "PassState",
     "Reaped",
     "RefusedEntry",
+    "Relation",
     "Request",
     "ResolvedSource",
     "Response",

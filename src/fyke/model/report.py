@@ -177,3 +177,6 @@ class Explanation(Struct, frozen=True):
     versions: list[Fields]
     dead: list[Fields]
     task: Fields | None = None
+    relations: list[Fields] = []  # key, kind, field, shared; `inverse`: the other one is `kind` to this one
+    attachments: list[Fields] = []  # scope, key, url, state
+    revisit_at: int | None = None

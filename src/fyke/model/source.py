@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from fyke.model.visit import Relation
 from fyke.model.words import ColumnType, Fields, Outcome
 
 
@@ -55,6 +56,7 @@ class Entry(Struct):
     lane: str = ""  # "": no detail page, the entry is the record
     pinned: bool = False
     published_at: int | None = None
+    relations: list[Relation] | None = None  # of an entry that is the record
 
 
 class RefusedEntry(Struct):
@@ -112,6 +114,7 @@ class DetailPage(Struct):
     fields: Fields = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  # doubts about values that are left out, for people
+    attachments: list[Fields] = field(default_factory=list)  # url and name of each file that the page names
 
 
 class ResolvedSource(Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import Struct, field
 
 from fyke.model.words import Fields, ItemState, Outcome
@@ -26,6 +28,21 @@ class DueItem(Struct, frozen=True):
     soft_ms: int
     paused_ms: int  # how long the source was paused since first_started_at
     attempts: int = 0  # costing failures of this generation; a delivery with more starts has met a death
+    opened_at: int = 0  # when it was first listed
+
+
+class Relation(NamedTuple):
+    """What relates an item to others of its scope: they share the text of a field.
+
+    `kind` is what this item is to those without one ("corrects"); "" for one that others may be something to.
+    """
+
+    kind: str
+    field: str
+    shared: str
+
+
+AS_PLANNED = -1
 
 
 class Result(Struct):
@@ -51,4 +68,6 @@ class Result(Struct):
     entry_hash: bytes = b""
     evidence: Fields = field(default_factory=dict)
     filled: dict[str, bool] = field(default_factory=dict)
+    relations: list[Relation] | None = None  # None: the source has no such rules
+    revisit_at: int = AS_PLANNED  # ms: when it is visited again; 0: not again
     hold_ms: int = 0  # the part of delay_ms for which the lane is held; it does not count towards giving up

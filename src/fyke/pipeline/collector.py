@@ -18,7 +18,8 @@ MOST_DOUBTS = 20
 class Visited(Struct):
     """A visit that ended: what the ledger is to write, and what follows for the frontier.
 
-    `lane`: of the host that gave the last answer; `good`: of those whose answers were what the source expects.
+    `key`: the item's; `files`: addresses of its pages, each with a file that it names. `lane`: of the host that gave
+    the last answer; `good`: of those whose answers were what the source expects.
     """
 
     delivery: Delivery
@@ -26,6 +27,8 @@ class Visited(Struct):
     effect: Effect
     lane: str
     good: frozenset[str] = frozenset()
+    key: str = ""
+    files: list[tuple[str, Fields]] = []
 
 
 class Collector:
@@ -41,11 +44,19 @@ class Collector:
             Deferred, LeaseLost: give the task back, or drop it.
             TransientError: the frontier or the ledger is away.
         """
+        visited = await self._visit(delivery, due, source)
+        result = visited.result
+        if result.final is not None and ItemState.STORED in (result.final, due.state):
+            result.revisit_at = source.revisit_at(due.opened_at, result.ended_at) or 0
+        return visited
+
+    async def _visit(self, delivery: Delivery, due: DueItem, source: Source) -> Visited:
         if delivery.starts >= self._limits.attempts:
             reason = f"{delivery.starts} starts never ended: the worker died each time"
             return self.ended(delivery, due, Outcome.WORKER_DIED, reason, delivery.starts, self._sender.clock.now())
         requests = TaskRequests(self._sender, delivery, source)
         fields, proof, doubts = dict(due.entry), dict[str, object](), list[str]()
+        files: list[tuple[str, Fields]] = []
         try:
             for step in range(source.steps):
                 response = await requests.send(source.detail_request(step, fields))
@@ -59,6 +70,7 @@ class Collector:
                     return self._failed(delivery, due, requests, page.outcome, page.reason, None, proof, filled)
                 requests.good.add(requests.lane)
                 fields |= page.fields
+                files += [(response.url, file) for file in page.attachments]
         except FetchFailed as error:
             proof |= error.evidence
             requests.lane = error.lane or requests.lane
@@ -66,7 +78,9 @@ class Collector:
             return self._failed(delivery, due, requests, outcome, error.reason, error.retry_after, proof)
         except UsageError as error:
             return self._failed(delivery, due, requests, Outcome.ERROR, str(error), None, proof)
-        return self._stored(delivery, due, source, requests, fields, proof)
+        visited = self._stored(delivery, due, source, requests, fields, proof)
+        visited.key, visited.files = due.key, files
+        return visited
 
     def _stored(
         self,
@@ -81,6 +95,7 @@ class Collector:
         result = self._result(due, Outcome.OK, ItemState.STORED, requests.starts, requests.started_at)
         result.record, result.record_hash, result.filled = record, record_hash, filled
         result.entry_hash, result.evidence = due.entry_hash, proof
+        result.relations = source.relations(record)
         return Visited(delivery, result, Effect(ItemState.STORED), requests.lane, frozenset(requests.good))
 
     def _failed(

@@ -12,6 +12,7 @@ from random import Random
 
 from fyke.errors import TransientError
 from fyke.model import Committed, Delivery, ItemState, Outcome, Retry
+from fyke.pipeline.attaching import keep_attachments
 from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.collector import Visited
 from fyke.pipeline.hand import Hand
@@ -50,7 +51,7 @@ class Committer:
         self._filled, self._emptied = asyncio.Event(), asyncio.Event()
         self._emptied.set()
         self._good: dict[str, float] = {}
-        self.parked = False
+        self.parked = self._alone = False
         self.done, self.failed, self.late = 0, 0, 0
 
     @property
@@ -104,6 +105,7 @@ class Committer:
         failures = 0
         while True:
             try:
+                await keep_attachments(self._ledger, self._frontier, batch)
                 answers = await self._ledger.commit([visited.result for visited, _ in batch])
             except TransientError as error:
                 if failures == 0:
@@ -163,9 +165,14 @@ class Committer:
                 if retries:
                     await self._frontier.retry(retries)
             except TransientError as error:
-                log.warning("the frontier is away: %s", error)
+                if not self._alone:
+                    log.warning("acknowledgements wait: %s", error)
+                self._alone = True
                 await self._clock.sleep(min(0.2 * 2**attempt, 2.0))
             else:
+                if self._alone:
+                    log.warning("acknowledgements: working again")
+                self._alone = False
                 return
 
     def _count(self, visited: Visited, committed: Committed) -> None:

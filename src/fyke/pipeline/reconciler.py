@@ -48,16 +48,31 @@ class Reconciler:
         filled = await self._refill.finish()
         if filled is not None:
             return Reconciled(filled, 0)
+        await self._revisit()
         # Remembered until a sweep has ended: what was lost is not asked for twice.
         self._lost = self._lost or await self._frontier.damaged()
         offered = await self._offer_missing(0 if self._lost else self._grace)
         if self._lost:
-            await self._refill.tell(f"{self._lost}; {offered} task(s) were offered again", offered)
+            text = f"{self._lost}; {offered} task(s) were offered again"
+            if offered:
+                await self._refill.tell(text, offered)
+            else:
+                # Nothing was missing, or another process has offered it and tells so.
+                log.info("%s", text)
             self._lost = ""
         dropped = await self._drop_unwanted()
         if offered or dropped:
             log.info("reconciled: %d offered, %d dropped", offered, dropped)
         return Reconciled(offered, dropped)
+
+    async def _revisit(self) -> None:
+        """What the calendar of a source wants visited again; a full batch is followed by the next."""
+        while True:
+            tasks = await self._ledger.revisit(BATCH)
+            if tasks:
+                await self._frontier.offer(tasks)
+            if len(tasks) < BATCH:
+                return
 
     async def _offer_missing(self, grace: int) -> int:
         return await offer_missing(self._ledger, self._frontier, grace)

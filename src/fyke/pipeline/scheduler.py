@@ -161,7 +161,7 @@ async def open_by_hand(scheduler: Scheduler, ledger: Ledger, shelf: SourceShelf,
     for source_id in ids:
         rows = {row.source.id: row for row in await ledger.sources()}
         source = await shelf.get(source_id, rows[source_id].source.hash)
-        if source is None:
+        if source is None or not source.listings():
             continue
         if await ledger.running(source_id):
             log.info("source %s has a run in progress: it is resumed", source_id)

@@ -161,6 +161,13 @@ class ItemBook(Protocol):
         """
         ...
 
+    async def revisit(self, limit: int = 1_000) -> list[Task]:
+        """Stored items of active sources whose next visit by the calendar has come are due, each at a new generation.
+
+        Returns what to offer. A commit says when the next visit is (`Result.revisit_at`).
+        """
+        ...
+
     async def due(self, *, after: tuple[str, int] | None, limit: int, older_than_ms: int) -> list[Task]:
         """What should be in the frontier: pending items and running passes of active sources, older than the grace
         time.
@@ -173,8 +180,8 @@ class ItemBook(Protocol):
         """For each (task key, generation) whether the ledger still wants it in the frontier."""
         ...
 
-    async def submit(self, source_id: str, entries: Sequence[Entry]) -> PageResult:
-        """Add entries by hand; they write sightings of the source's listing `submitted`."""
+    async def submit(self, source_id: str, entries: Sequence[Entry], *, listing: str = "submitted") -> PageResult:
+        """Add entries that no list shows: by hand, or attachments; they write sightings of this listing."""
         ...
 
     async def open_count(self, source_ids: Sequence[str] | None = None) -> int:

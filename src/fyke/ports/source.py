@@ -17,6 +17,7 @@ from fyke.model import (
     FoundListings,
     Listing,
     ListPage,
+    Relation,
     Request,
     ResolvedSource,
     Response,
@@ -96,6 +97,14 @@ class Source(Protocol):
 
     def read_detail(self, step: int, response: Response, fields: Fields) -> DetailPage:
         """Fields of one hop. `fields`: the entry's overlaid by those of the hops before."""
+        ...
+
+    def revisit_at(self, opened_at: int, now: int) -> int | None:
+        """When an item that was first listed at `opened_at` is visited next, in ms; None: not again."""
+        ...
+
+    def relations(self, record: Fields) -> list[Relation] | None:
+        """What relates this record to others of its scope; None: the source has no such rules."""
         ...
 
     def record(self, entry: Fields, detail: Fields) -> tuple[Fields, bytes, dict[str, bool]]:

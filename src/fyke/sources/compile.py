@@ -18,16 +18,19 @@ from cronsim import CronSim, CronSimError
 from fyke.db.typed import check_names
 from fyke.errors import UsageError
 from fyke.model import Column, ColumnType, FetchPolicy, LanePolicy, ResolvedSource
+from fyke.policy.attaching import SUFFIX, attached_table
 from fyke.policy.identity import fingerprint, rule_text
 from fyke.policy.politeness import lane_of
 from fyke.policy.units import parse_duration, parse_rate, parse_size
 from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
+from fyke.sources.attachments import COLUMNS, AttachmentSource, compile_attachments
 from fyke.sources.each import DISCOVER, listings_of
 from fyke.sources.faults import Fault, Path
 from fyke.sources.importing import import_name
 from fyke.sources.paging import ListRequests
 from fyke.sources.placeholders import PAGE
 from fyke.sources.plan import DetailStep, Discovery, FieldReading, Plan, Ready
+from fyke.sources.relating import compile_rules
 from fyke.sources.requests import RequestMaker
 from fyke.sources.rows import Rows
 from fyke.sources.schema import check
@@ -38,6 +41,7 @@ from fyke.sources.sitemaps import MOST_PARTS
 from fyke.sources.source import FileSource
 from fyke.sources.steps import compile_regex
 from fyke.sources.timestamps import AUTO, read_time
+from fyke.sources.updates import compile_revisit
 
 _PRIORITIES: Final = ("high", "normal", "low")
 _KEY_KINDS: Final = ("field", "template", "hash", "first_of")
@@ -48,14 +52,29 @@ def compile_text(text: str, *, secrets: Secrets | None = None) -> FileSource:
     """The source of a resolved text as the ledger keeps it.
 
     Raises:
-        UsageError: it cannot be compiled here: a secret or a python step is missing on this machine.
+        UsageError: it cannot be compiled here: a secret or a python step is missing on this machine; or it is that of
+            attachments.
     """
+    source = compile_any(text, secrets=secrets)
+    if not isinstance(source, FileSource):
+        name = source.resolved.id
+        raise UsageError(f"source '{name}' takes attachments only", hint="name the source whose pages have them")
+    return source
+
+
+def compile_any(text: str, *, secrets: Secrets | None = None) -> FileSource | AttachmentSource:
+    """As `compile_text`, also of attachments."""
     try:
         whole = json.loads(text)
         data, folder = dict(whole["source"]), whole.get("folder")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError("the text is no resolved source", hint="apply the source file again") from error
-    return compile_source(data, folder=folder, secrets=secrets)
+    source = compile_source(data, folder=folder, secrets=secrets)
+    if whole.get("part") != SUFFIX:
+        return source
+    if source.attached is None:
+        raise UsageError("the text names no attachments", hint="apply the source file again")
+    return source.attached
 
 
 def resolved_text(data: Mapping[str, Any], folder: str | None) -> str:
@@ -121,6 +140,9 @@ class _Compiler:
         columns = self._columns(fields, steps)
         _check_names(data["store"]["table"], columns)
         names = [column.name for column in columns]
+        attachments = compile_attachments(data.get("detail", {}).get("attachments"))
+        if attachments is not None:
+            _check_names(attached_table(data["store"]["table"]), COLUMNS)
         compared = _named(data.get("updates", {}).get("compare"), names, ("updates", "compare")) or tuple(names)
         requests = ListRequests(
             data["listing"], values, ("listing",), self.secrets, self.folder, rows.row if rows else ""
@@ -146,6 +168,9 @@ class _Compiler:
             key=key,
             steps=steps,
             compared=compared,
+            revisit=compile_revisit(data.get("updates", {}).get("revisit"), has_detail=bool(steps)),
+            attachments=attachments,
+            relate=compile_rules(data.get("updates", {}).get("relate", ()), names),
             ignore=tuple(compile_regex(text, ("updates", "ignore", at)) for at, text in enumerate(ignore)),
             types=self.types,
             discovery=discovery,

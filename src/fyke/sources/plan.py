@@ -13,10 +13,12 @@ from selectolax.lexbor import LexborNode
 
 from fyke.model import ColumnType, FetchPolicy, Listing, ResolvedSource
 from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
+from fyke.sources.attachments import Attachments
 from fyke.sources.document import Document
 from fyke.sources.faults import Fault, Misfit, Path
 from fyke.sources.nodes import Context, stored_value, text_of
 from fyke.sources.paging import ListRequests
+from fyke.sources.relating import Rule
 from fyke.sources.requests import RequestMaker
 from fyke.sources.rows import Rows
 from fyke.sources.selectors import Css, Json, Reading, Selector, XPath
@@ -117,6 +119,9 @@ class Plan:
     steps: tuple[DetailStep, ...]
     compared: tuple[str, ...]
     ignore: tuple[re.Pattern[str], ...]
+    revisit: tuple[tuple[int, ...], int | None] | None = None
+    relate: tuple[Rule, ...] = ()
+    attachments: Attachments | None = None
     types: Mapping[str, ColumnType] = field(default_factory=dict)
     discovery: Discovery | None = None
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from fyke.sources.attachments import ATTACHMENTS
 from fyke.sources.faults import Fault, Path
 from fyke.sources.fieldshape import FIELD_NAME, SELECTOR, fields_shape
 from fyke.sources.shapes import (
@@ -31,16 +32,14 @@ from fyke.sources.shapes import (
     Whole,
 )
 from fyke.sources.steps import steps_schema
+from fyke.sources.updates import UPDATES
 
 # Keys of later work, by section. NO_EFFECT: they load with a warning; REFUSED: what they ask for would be missed.
 LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         ("source", "alerts"): NO_EFFECT,
-        ("detail", "attachments"): NO_EFFECT,
         ("detail", "snapshot"): NO_EFFECT,
         ("listing", "fill"): NO_EFFECT,
-        ("updates", "relate"): NO_EFFECT,
-        ("updates", "revisit"): NO_EFFECT,
         ("checks", "new_items"): NO_EFFECT,
         ("checks", "learn"): NO_EFFECT,
         ("request", "body"): REFUSED,
@@ -57,7 +56,6 @@ LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 
 ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _WORDS: Final = MapOf(Scalar(), r"[^\r\n]+", "a name")
-_REGEXES: Final = ListOf(Text(), single=True)
 
 
 def _request_of_one_body(request: Mapping[str, Any], path: Path) -> None:
@@ -227,13 +225,6 @@ IDENTITY: Final = Section(
         "key": Key(SELECTOR, "What makes an entry this item: field, template, hash or first_of.", required=True),
     },
 )
-UPDATES: Final = Section(
-    "updates",
-    {
-        "compare": Key(ListOf(Text(), single=True), "Fields whose change makes a new version. Default all."),
-        "ignore": Key(_REGEXES, "Regular expressions of what is no change."),
-    },
-)
 CHECKS: Final = Section(
     "checks",
     {
@@ -310,7 +301,13 @@ def detail(python: bool) -> Section:
             "fields": Key(fields_shape(python), "The hop's fields.", required=True),
         },
     )
-    return Section("detail", {"steps": Key(ListOf(step, least=1), "Hops in order.", required=True)})
+    return Section(
+        "detail",
+        {
+            "steps": Key(ListOf(step, least=1), "Hops in order.", required=True),
+            "attachments": Key(ATTACHMENTS, "The files that the pages name, each an item of its own."),
+        },
+    )
 
 
 READY: Final = Section(

@@ -20,11 +20,14 @@ from fyke.model import (
     ListPage,
     Outcome,
     RefusedEntry,
+    Relation,
     Request,
     Response,
 )
 from fyke.policy.identity import content_hash, fingerprint, key_of
 from fyke.policy.politeness import lane_of
+from fyke.policy.revisits import next_visit
+from fyke.sources.attachments import AttachmentSource
 from fyke.sources.document import Document
 from fyke.sources.each import read_listings
 from fyke.sources.faults import Misfit, StepFailed
@@ -33,6 +36,7 @@ from fyke.sources.markup import sane, squeeze
 from fyke.sources.nodes import Context, raw_of, stored_value, text_of
 from fyke.sources.paging import parts_of_index
 from fyke.sources.plan import FieldReading, Plan
+from fyke.sources.relating import relations
 from fyke.sources.rows import MOST_ROWS
 from fyke.sources.timestamps import epoch_ms
 
@@ -54,6 +58,7 @@ class FileSource:
         self.compared = plan.compared
         self.paged = plan.requests.paged
         self.steps = len(plan.steps)
+        self.attached = AttachmentSource(plan.resolved, plan.attachments, plan.fetch) if plan.attachments else None
         self._required = tuple(field.name for field in plan.fields if field.required)
         # The rows of a list share few times.
         self._epoch_ms = lru_cache(maxsize=512)(epoch_ms)
@@ -157,6 +162,7 @@ class FileSource:
             hash=content_hash(self._comparable(fields), self._list_compared),
             url=url,
             lane=lane,
+            relations=None if self.plan.steps else self.relations(fields),
             pinned=self.pinned(row, context),
             published_at=self._epoch_ms(published) if published and self._dated else None,
         )
@@ -207,6 +213,12 @@ class FileSource:
             return DetailPage(Outcome.ERROR, str(error))
         page = _judged(plan.fields, found)
         page.flags = context.flags
+        if self.plan.attachments is not None and page.outcome is Outcome.OK:
+            context.fields = {}
+            try:
+                page.attachments = self.plan.attachments.read(context)
+            except Misfit as error:
+                return DetailPage(Outcome.MISFIT, str(error))
         return page
 
     def read_step(self, step: int, response: Response, context: Context) -> Fields:
@@ -221,6 +233,12 @@ class FileSource:
             if value is not None:
                 found[field.name] = context.fields[field.name] = value
         return found
+
+    def revisit_at(self, opened_at: int, now: int) -> int | None:
+        return next_visit(opened_at, now, *self.plan.revisit) if self.plan.revisit else None
+
+    def relations(self, record: Fields) -> list[Relation] | None:
+        return relations(self.plan.relate, record) if self.plan.relate else None
 
     def record(self, entry: Fields, detail: Fields) -> tuple[Fields, bytes, dict[str, bool]]:
         merged = entry | {name: value for name, value in detail.items() if value is not None}

@@ -12,6 +12,7 @@ from fyke.ledgers.sql.forget import ForgetStatements
 from fyke.ledgers.sql.letters import LetterStatements
 from fyke.ledgers.sql.pages import PageStatements
 from fyke.ledgers.sql.repair import RepairStatements
+from fyke.ledgers.sql.revisits import RevisitStatements
 from fyke.ledgers.sql.runs import RunStatements
 from fyke.ledgers.sql.sources import SourceStatements
 from fyke.ledgers.sql.state import StateStatements
@@ -32,5 +33,6 @@ class SqlLedger(
     ExplainStatements,
     AuditStatements,
     RepairStatements,
+    RevisitStatements,
 ):
     """`ports.Ledger` on a SQL database: ``SqlLedger(database, clock)``. Call `migrate` first."""

@@ -19,8 +19,9 @@ from fyke.ledgers.sql.deaths import Death, write_deaths
 from fyke.ledgers.sql.fills import Fill
 from fyke.ledgers.sql.letters import FRESH
 from fyke.ledgers.sql.records import Draft, SourceFacts, read_facts, unblock, write_drafts, write_tally
+from fyke.ledgers.sql.revisits import write_relations, write_revisits
 from fyke.ledgers.sql.state import plain, write_events
-from fyke.model import Committed, Event, ItemState, Outcome, Result
+from fyke.model import AS_PLANNED, Committed, Event, ItemState, Outcome, Relation, Result
 
 # Who has these rows decides alone: what is live is read under the lock, and asked once more by each update.
 ITEMS = """
@@ -103,6 +104,8 @@ class Batch(Struct):
     events: list[Event] = field(default_factory=list)
     counts: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     fill: Fill = field(default_factory=Fill)
+    revisits: dict[int, int] = field(default_factory=dict)  # by item: when it is visited again
+    relations: dict[int, list[Relation]] = field(default_factory=dict)  # by item
     good: set[int] = field(default_factory=set)  # sources that gave a good answer: not blocked any more
 
 
@@ -158,6 +161,8 @@ def _write(connection: Connection, batch: Batch) -> None:
     for statement in (REFUSED, ENTRY_MOVED):
         connection.executemany(statement, batch.updates[statement])
     write_deaths(connection, batch.deaths, batch.now)
+    write_revisits(connection, batch.revisits)
+    write_relations(connection, batch.relations)
     connection.executemany(VISIT, batch.visits)
     unblock(connection, [batch.sources[source_id] for source_id in batch.good])
     events = batch.events + batch.fill.write(connection)
@@ -173,6 +178,8 @@ def _take(batch: Batch, visit: Visit, target: Target) -> bool:
     if not is_live(target, result):
         return False
     target.pending = 0
+    if result.revisit_at != AS_PLANNED:
+        batch.revisits[target.id] = result.revisit_at
     if result.final is ItemState.STORED:
         _stored(batch, visit, target)
     else:
@@ -231,6 +238,8 @@ def _settle(batch: Batch, visit: Visit, target: Target) -> None:
     if target.state == "open":
         counts["open"] -= 1
         counts["stored"] += 1
+    if r.relations is not None:
+        batch.relations[target.id] = r.relations
     counts["versions"] += visit.record is not None and r.record_hash != target.head_hash
     if r.entry_hash and r.entry_hash != target.entry_hash:
         # The entry moved on while the page was read: what was stored is older than what the list says.

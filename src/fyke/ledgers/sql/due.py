@@ -32,7 +32,8 @@ ORDER BY p.id LIMIT ?
 STILL_DUE = f"""
 SELECT i.id, i.generation, s.name, s.hash, i.scope, i.key, i.url, i.lane, i.entry, i.entry_hash, i.state,
   i.first_started_at, i.soft_failures, i.soft_ms,
-  CASE WHEN i.first_started_at IS NULL THEN 0 ELSE s.paused_total - i.paused_base END, i.attempts
+  CASE WHEN i.first_started_at IS NULL THEN 0 ELSE s.paused_total - i.paused_base END, i.attempts,
+  i.opened_at
 FROM item i JOIN source s ON s.id = i.source_id
 WHERE i.id IN (SELECT value FROM json_each(?)) AND i.pending = 1 AND {ACTIVE}
 """

@@ -17,8 +17,9 @@ from fyke.ledgers.sql.deaths import Death, close_letters, write_deaths
 from fyke.ledgers.sql.fills import Fill
 from fyke.ledgers.sql.letters import FRESH
 from fyke.ledgers.sql.records import Draft, SourceFacts, write_drafts, write_tally
+from fyke.ledgers.sql.revisits import write_relations
 from fyke.ledgers.sql.state import plain, write_events
-from fyke.model import Entry, Event, Fields, Outcome, Task, TaskKind
+from fyke.model import Entry, Event, Fields, Outcome, Relation, Task, TaskKind
 
 REOPEN_PAUSE_MS = 86_400_000
 REOPEN_LIMIT = 7
@@ -65,6 +66,7 @@ class Row(Struct):
     position: int
     fields: Fields
     json: str
+    relations: list[Relation] | None = None
 
 
 class Item(Struct):
@@ -101,6 +103,7 @@ class PageWork(Struct):
     reopenings: list[tuple[Any, ...]] = field(default_factory=list)
     stores: list[tuple[Any, ...]] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
+    relations: dict[int, list[Relation]] = field(default_factory=dict)  # by item id
     heads: dict[int, bytes | None] = field(default_factory=dict)  # item id -> hash of the head version before
     closed_letters: dict[int, str] = field(default_factory=dict)  # item id -> why
     counts: Counter[str] = field(default_factory=Counter)
@@ -116,7 +119,7 @@ def prepare(entries: list[Entry]) -> list[Row]:
         if e.key not in rows:
             text, fields, _ = clean_json(e.fields)
             url, lane = plain(e.url), plain(e.lane)
-            rows[e.key] = Row(e.key, url, lane, e.hash, e.published_at, e.position, fields, text)
+            rows[e.key] = Row(e.key, url, lane, e.hash, e.published_at, e.position, fields, text, e.relations)
     return [rows[key] for key in sorted(rows)]
 
 
@@ -236,6 +239,8 @@ def _store(work: PageWork, row: Row, item: Item, request: tuple[Any, ...]) -> No
 
 def _draft(work: PageWork, row: Row, item_id: int, n: int) -> None:
     record = work.source.record_of(row.fields)
+    if row.relations is not None:
+        work.relations[item_id] = row.relations
     content, record, _ = clean_json(record)
     work.drafts.append(Draft(item_id, work.source.scope, row.key, row.url, n, row.hash, record, content))
 
@@ -261,6 +266,7 @@ def write_work(connection: Connection, work: PageWork) -> None:
     work.counts["versions"] += len(work.drafts) - len(refused)
     close_letters(connection, {id: why for id, why in work.closed_letters.items() if id not in refused}, work.now)
     _refuse(connection, work, {item_id: plain(message) for item_id, message in refused.items()})
+    write_relations(connection, {id: found for id, found in work.relations.items() if id not in refused})
     fill = Fill()
     for draft in work.drafts:
         if draft.item_id not in refused:

@@ -15,7 +15,9 @@ import msgspec
 from fyke.db.connection import Connection, Values
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import to_json
+from fyke.ledgers.sql.revisits import next_visit, relations_of
 from fyke.model import Explanation, ItemState
+from fyke.policy.attaching import attached_scope, keys_under
 
 Row = dict[str, Any]
 Lines = list[tuple[int, str]]
@@ -65,6 +67,9 @@ FROM_DEAD = "FROM dead d WHERE d.item_id = ? ORDER BY d.id DESC LIMIT ?"
 # another is asked by taking it out: the databases' own functions for that have different names.
 EVENTS = """
 SELECT at, kind, message, data FROM event WHERE source = ? AND replace(data, ?, '') <> data ORDER BY id DESC LIMIT ?
+"""
+ATTACHED = """
+SELECT scope, key, url, state FROM item WHERE scope = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?
 """
 HOLD = "SELECT hold_until, hold_reason FROM lane WHERE lane = ?"
 
@@ -119,6 +124,9 @@ def _explain(connection: Connection, scope: str, key: str, now: int) -> Explanat
         row["evidence"] = msgspec.json.decode(row["evidence"])
     for row in versions:
         row["content"], row["hash"] = msgspec.json.decode(row["content"]), row["hash"].hex()
+    relations = relations_of(connection, scope, item["id"], ROWS_LIMIT)
+    attachments = _attached(connection, scope, key)
+    revisit_at = next_visit(connection, item["id"])
     lines: Lines = [
         *(line for row in sightings for line in _listed(row)),
         *(line for row in visits for line in _visited(row)),
@@ -129,7 +137,9 @@ def _explain(connection: Connection, scope: str, key: str, now: int) -> Explanat
     ]
     # Python's sort is stable: what has one time stays in the order of cause and effect above.
     lines.sort(key=lambda line: line[0])
-    lines.append((now, _waits(connection, item, visits, now)))
+    lines += [(now, f"attachment {row['key']}: {row['state']}: {row['url']}") for row in attachments]
+    lines += [(now, _related(row)) for row in relations]
+    lines.append((now, _waits(connection, item, visits, now, revisit_at)))
     return Explanation(
         scope=scope,
         key=key,
@@ -145,6 +155,9 @@ def _explain(connection: Connection, scope: str, key: str, now: int) -> Explanat
         visits=visits,
         versions=versions,
         dead=dead,
+        relations=relations,
+        attachments=attachments,
+        revisit_at=revisit_at,
     )
 
 
@@ -156,6 +169,17 @@ def _told(connection: Connection, source: str, scope: str, key: str) -> Lines:
         if data.get("key") == key and data.get("scope", scope) == scope:
             found.append((at, f"told ({kind}): {message}"))
     return found
+
+
+def _attached(connection: Connection, scope: str, key: str) -> list[Row]:
+    values = (attached_scope(scope), *keys_under(key), ROWS_LIMIT)
+    names = ("scope", "key", "url", "state")
+    return [dict(zip(names, row, strict=True)) for row in connection.execute(ATTACHED, values)]
+
+
+def _related(row: Row) -> str:
+    by = f"both have {row['field']} {row['shared']}"
+    return f"{row['key']} {row['kind']} this one ({by})" if row["inverse"] else f"{row['kind']} {row['key']} ({by})"
 
 
 def _run(number: int | None, slot: int | None, pass_id: int) -> str:
@@ -222,12 +246,12 @@ def _item_lines(item: Row) -> Lines:
     return lines
 
 
-def _waits(connection: Connection, item: Row, visits: list[Row], now: int) -> str:
+def _waits(connection: Connection, item: Row, visits: list[Row], now: int, revisit_at: int | None) -> str:
     state = f"now {item['state']}, generation {item['generation']}"
     if item["state"] == "open" and not item["lane"]:
         return f"{state}; waits: it has no detail page, so the next listing that shows it brings its record"
     if not item["pending"]:
-        return f"{state}; nothing is due"
+        return f"{state}; " + ("nothing is due" if revisit_at is None else f"visited again at {moment(revisit_at)}")
     if item["removed_at"] is not None:
         return f"{state}; waits: its source was removed at {moment(item['removed_at'])} (`fyke ignore` closes it)"
     if item["paused_at"] is not None:

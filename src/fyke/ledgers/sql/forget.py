@@ -31,7 +31,7 @@ listing_id IN (SELECT l.id FROM listing l JOIN source s ON s.id = l.source_id WH
   AND key IN (SELECT value FROM json_each(?))
 """
 BY_ITEM = "item_id IN (SELECT value FROM json_each(?))"
-PARTS = ("visit", "version", "dead")
+PARTS = ("visit", "version", "dead", "revisit", "relation")
 TYPED = """
 SELECT DISTINCT s.table_name FROM source s JOIN typed_table t ON t.name = s.table_name
 WHERE s.scope IN (SELECT value FROM json_each(?)) ORDER BY s.table_name

@@ -61,7 +61,7 @@ class PageStatements(Statements):
 
         return await self._write(call)
 
-    async def submit(self, source_id: str, entries: Sequence[Entry]) -> PageResult:
+    async def submit(self, source_id: str, entries: Sequence[Entry], *, listing: str = SUBMITTED) -> PageResult:
         """As `page` on a listing of its own; what the ledger knows already is counted and stays as it is."""
         now, rows = self._clock.now(), prepare(list(entries))
         page = PageCommit(1, 0, "", now, list(entries), [], b"")
@@ -70,8 +70,8 @@ class PageStatements(Statements):
             source = lock_source(connection, source_id)
             if connection.execute("SELECT removed_at FROM source WHERE id = ?", (source,)).fetchone()[0] is not None:
                 raise UsageError(f"source '{source_id}' is removed", hint="`fyke source apply` brings it back")
-            listing = listing_number(connection, source, Listing(SUBMITTED), now)
-            pass_id = connection.insert(SUBMISSION, (source, listing, now, now, now))
+            number = listing_number(connection, source, Listing(listing), now)
+            pass_id = connection.insert(SUBMISSION, (source, number, now, now, now))
             result = _write(connection, pass_id, 1, page, rows, now, hand=True)
             connection.execute("UPDATE pass SET state = 'complete', ended_at = ? WHERE id = ?", (now, pass_id))
             return result
