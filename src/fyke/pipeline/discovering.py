@@ -7,16 +7,19 @@ without its discovery. An answer that names nothing, or cannot be had, is a fail
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
-from fyke.errors import LeaseLost, TransientError
+from fyke.errors import FetchFailed, LeaseLost, TransientError
 from fyke.model import (
     Delivery,
     FoundListings,
+    Listing,
     Outcome,
     PageCommit,
     PassEnd,
     PassLease,
     PassState,
+    Request,
     Response,
 )
 from fyke.pipeline.requests import Sender, TaskRequests, lane_policy
@@ -72,3 +75,21 @@ def _end(lease: PassLease, found: FoundListings) -> PassEnd:
         reason = f"the discovery found {number} listing(s); usual are {usual}"
     state = PassState.SUSPICIOUS if reason else PassState.COMPLETE
     return PassEnd(state, reason, f"{number} listing(s) found", first_page_rows=number, connected=True)
+
+
+async def all_listings(source: Source, fetch: Callable[[Request], Awaitable[Response]]) -> list[Listing]:
+    """The listings of a source with those that it discovers, for commands that only look.
+
+    Raises:
+        FetchFailed: an answer cannot be had, or names nothing.
+    """
+    found: list[Listing] = []
+    for listing in source.listings():
+        if not listing.discovers:
+            found.append(listing)
+            continue
+        read = source.read_listings(listing, await fetch(source.list_request(listing, None)))
+        if read.outcome is not Outcome.OK:
+            raise FetchFailed(read.outcome, read.reason)
+        found += read.listings
+    return found
