@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from fyke.ports import Ledger
 from fyke.testing.clock import FakeClock
+from fyke.testing.ledger_calendar import CalendarContract
 from fyke.testing.ledger_commits import CommitsContract
 from fyke.testing.ledger_coverage import CoverageContract
 from fyke.testing.ledger_due import DueContract
@@ -33,6 +34,7 @@ class LedgerContract(
     RowsContract,
     CommitsContract,
     DueContract,
+    CalendarContract,
     StateContract,
 ):
     @pytest_asyncio.fixture
