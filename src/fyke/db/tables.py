@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Index, UniqueConstraint
 
+from fyke.db import defining
 from fyke.db.defining import maybe_octets as _maybe_bytes
 from fyke.db.defining import maybe_whole as _at
 from fyke.db.defining import maybe_words as _words
@@ -17,6 +18,8 @@ from fyke.db.defining import table, where
 from fyke.db.defining import whole as _int
 from fyke.db.defining import words as _text
 from fyke.db.kinds import text_kind
+
+METADATA = defining.METADATA
 
 META = table("meta", _text("name", key=True), _text("value"))
 
