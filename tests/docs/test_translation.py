@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from fyke.sources.reference import file_keys
 from scripts import reference
 from scripts.translated import DOCS, FIRST, Part, changed_alone, pages, parts, recorded, unrecorded
 from tests.docs.pages import ROOT, name, table_rows
 
 ZH = DOCS / "zh"
 PAIRS = pages()
+REFERENCE = ("commands.md", "settings.md", "source-file.md")
 
 _FENCE = re.compile(r"^ *```(?P<info>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r'(?:^|(?<=\s))(?:#|--) .*$|"""[^"]+"""', re.MULTILINE)
@@ -144,7 +146,18 @@ def test_each_word_of_the_glossary_has_one_chinese_word() -> None:
     assert len({word[0] for word in words}) == len(words)
 
 
-# --- The catalogue of what the code says ---
+# --- What the code says ---
+
+
+@pytest.mark.parametrize("language", ["", "zh/"])
+def test_every_part_that_the_code_gives_stands_in_the_reference(language: str) -> None:
+    texts = [(DOCS / language / "reference" / page).read_text(encoding="utf-8") for page in REFERENCE]
+    told = [part.split() for text in texts for part in re.findall(r"<!-- written by \S+: (.+?) -->", text)]
+    assert {part[0] for part in told} == set(reference.PARTS)
+    assert len({tuple(part) for part in told}) == len(told)
+    below = {top for part in told if part[0] == "keys" for top in part[1:]}
+    assert {key.path.partition(".")[0] for key in file_keys() if "." in key.path} - below == set()
+    assert "top" in below
 
 
 def asked() -> reference.Catalogue:
