@@ -44,7 +44,7 @@ def test_a_table_becomes_rows_named_by_its_headings() -> None:
 def test_columns_are_chosen_by_heading_with_its_unit_and_have_steps(selector: str) -> None:
     columns = "{item: 品目, price: {heading: [价格, 单价], then: [{money: CNY}]}, n: {heading: 数量, then: [number]}}"
     assert of(f"{{{selector}, then: [{{table: {{columns: {columns}}}}}]}}", LOTS) == [
-        {"item": "床", "price": "12005000.00", "n": "3"},
+        {"item": "床", "price": "12005000", "n": "3"},
         {"item": "床", "price": "50000", "n": "2"},
         {"item": "柜", "price": None, "n": None},
     ]

@@ -11,11 +11,11 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from fyke.model import ColumnType, Response
+from fyke.sources.addresses import absolute_url
 from fyke.sources.amounts import read_money, read_number
 from fyke.sources.document import Document
 from fyke.sources.markup import tag_number, text_of_html, text_of_node
 from fyke.sources.nodes import Context, stored_value
-from fyke.sources.steps import absolute_url
 from tests.unit.sources.making import made
 
 BLOCKS = (

@@ -40,7 +40,7 @@ def text(value: str, steps: str, **given: Any) -> Any:
         ("2020-01-01 24:00", "2020-01-02T00:00:00+08:00"),
         ("2024-02-30", None),
         ("项目编号 123-2020-1", None),
-        ("Seg, 24 Set 2018 19:42:40 -0300", None),
+        ("Seg, 24 Set 2018 19:42:40 -0300", "2018-09-24T19:42:40-03:00"),
         ("", None),
     ],
 )
@@ -77,7 +77,7 @@ def test_formats_are_tried_in_order_and_the_zone_is_the_schedule_s() -> None:
         ("100万美元", None),
         ("$1,234", None),
         ("1.234,56 元", None),
-        ("人民币贰佰万元", None),
+        ("人民币贰佰万元", "2000000"),
         # The first number counts: the second is another thing.
         ("12,5 共 2 项", None),
         ("100千克", "100"),
