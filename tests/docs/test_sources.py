@@ -148,7 +148,13 @@ def test_every_key_that_comes_later_is_listed_under_what_becomes_of_it() -> None
 # --- Examples ---
 
 # Another kind of row has other fields, another way to the next page another address.
-ROWS: dict[str, tuple[str, str]] = {"json": ("title", "url"), "feed": ("title", "link")}
+ROWS = {
+    "json": ("json", "title", "url"),
+    "columns": ("json", "title", "url"),
+    "feed": ("feed", "title", "link"),
+    "sitemap": ("sitemap", "news:title", "loc"),
+}
+ENTRIES = {"feed": "entries", "sitemap": "urls"}
 NUMBERED = "https://example.org/{kind}/{page}"
 BASE: dict[str, Any] = {
     "id": "base",
@@ -195,10 +201,10 @@ def whole(key: Told) -> dict[str, Any]:
         if not isinstance(at, dict | list) or part == "NAME":
             shown = value_of(EXAMPLES[path.removesuffix("[]")])
             at = above[step] = shown if isinstance(shown, dict | list) else {}
+        one_of(above, TOLD[path.removesuffix("[]")])
         above = at[0] if isinstance(at, list) else at
     above[key.name] = value
-    for rival in set(key.section.one_of) - {key.name} if key.section and key.name in key.section.one_of else ():
-        above.pop(rival, None)
+    one_of(above, key)
     complete(above, key)
     fit(data)
     return data
@@ -207,14 +213,35 @@ def whole(key: Told) -> dict[str, Any]:
 def fit(data: dict[str, Any], selector: str = "") -> None:
     """Make the rest of the list fit the example: its fields the rows, its address the pages."""
     listing = data["listing"]
-    if selector in ROWS and selector != "json":
-        listing["rows"] = {selector: "entries"}
-    for kind in ROWS.keys() & listing["rows"].keys():
-        listing["fields"] = {field: {kind: path} for field, path in zip(("title", "url"), ROWS[kind], strict=True)}
-    if listing["rows"].get("css", "").startswith(">"):
-        listing["rows"].setdefault("in", "ul")
-    if "number" not in listing.get("pages", {}) and listing["request"]["url"] == NUMBERED:
+    if selector in ENTRIES:
+        listing["rows"] = {selector: ENTRIES[selector]}
+    for part in (listing, data.get("each", {}).get("discover")):
+        if part:
+            fit_fields(part)
+    if "sitemap" in listing["rows"]:
+        listing.pop("pages", None)
+    pages = listing.get("pages", {})
+    if "number" not in pages and listing["request"]["url"] == NUMBERED:
         listing["request"]["url"] = "https://example.org/{kind}"
+        listing["request"] |= {"query": {way: f"{{{way}}}" for way in ("offset", "cursor") if way in pages}}
+
+
+def fit_fields(part: dict[str, Any]) -> None:
+    rows = part["rows"]
+    if "regex" in rows and not {"json", "columns"} & rows.keys():
+        rows.pop("css", None)
+        rows["json"] = "@"
+    if rows.get("css", "").startswith(">"):
+        rows.setdefault("in", "ul")
+    for selector, *paths in (ROWS[kind] for kind in ROWS.keys() & rows.keys()):
+        part["fields"] = {field: {selector: path} for field, path in zip(part["fields"], paths, strict=False)}
+
+
+def one_of(above: dict[str, Any], key: Told) -> None:
+    """Where a section has one of several keys, the others make room."""
+    if key.section and key.name in key.section.one_of:
+        for rival in set(key.section.one_of) - {key.name}:
+            above.pop(rival, None)
 
 
 def complete(above: dict[str, Any], key: Told) -> None:
@@ -230,10 +257,12 @@ def complete(above: dict[str, Any], key: Told) -> None:
         above.setdefault(*beside)
 
 
+TOLD = {key.path: key for key in all_keys()}
 # What an example needs besides.
 BESIDE: dict[str, dict[str, Any]] = {
     "listing.request.form": {"method": "POST"},
     "listing.request.json": {"method": "POST"},
+    "listing.pages.request": {"carry": {"state": {"css": "#state::attr(value)"}}},
 }
 
 
