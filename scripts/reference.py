@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -193,7 +193,7 @@ def _head(say: Say, *cells: str) -> str:
     return _row(*map(say, cells)) + "|" + "---|" * len(cells) + "\n"
 
 
-PARTS = MappingProxyType(
+PARTS: Mapping[str, Callable[..., str]] = MappingProxyType(
     {
         "settings": settings,
         "lanes": lanes,
@@ -232,7 +232,7 @@ def pages() -> list[str]:
     )
 
 
-PAGES = MappingProxyType({path: partial(written, path) for path in pages()})
+PAGES: Mapping[str, Callable[[], str]] = MappingProxyType({path: partial(written, path) for path in pages()})
 
 
 def main() -> None:
