@@ -42,6 +42,11 @@ def is_part(cursor: Mapping[str, Any] | None) -> bool:
     return cursor is not None and "rest" in cursor
 
 
+def may_go_stale(cursor: Mapping[str, Any] | None) -> bool:
+    """Whether the page is asked for with what the site gave for a while: a cursor, a state of a form."""
+    return cursor is not None and ("cursor" in cursor or "carry" in cursor)
+
+
 def next_part(cursor: Mapping[str, Any] | None, asked: set[bytes]) -> dict[str, Any] | None:
     """The next part that was not asked for yet."""
     rest = list(cursor["rest"]) if cursor is not None and is_part(cursor) else []

@@ -33,6 +33,7 @@ from fyke.pipeline.walk_rules import (
     copied,
     is_part,
     mark_of,
+    may_go_stale,
     next_part,
     rules_of,
     without_circle,
@@ -156,7 +157,10 @@ class Walker:
         try:
             response = await self._requests.send(request)
         except FetchFailed as error:
-            if outcome_of(error) not in (Outcome.NOT_FOUND, Outcome.GONE):
+            outcome = outcome_of(error)
+            if outcome is Outcome.REFUSED and self._is_stale():
+                return None
+            if outcome not in (Outcome.NOT_FOUND, Outcome.GONE):
                 raise
             self._gone(error)
             return None
@@ -175,12 +179,22 @@ class Walker:
             return same, response
         page = self._source.read_page(self._lease.listing, response, self._cursor)
         if page.outcome is not Outcome.OK:
+            if page.outcome is Outcome.MISFIT and self._is_stale():
+                return None
             raise self._requests.failed(page.outcome, page.reason, {"url": response.url, "status": response.status})
         without_circle(page, self._asked)
         if page.index or (page.blank and is_part(page.next)):
             self._pass_through(page)
             return None
         return page, response
+
+    def _is_stale(self) -> bool:
+        """The page to go on from was asked for with what the site has forgotten: the walk starts again at page one."""
+        if not self._reread or not may_go_stale(self._cursor):
+            return False
+        self._walk, self._reread = restarted(self._walk), False
+        self._turn_to(None)
+        return True
 
     def _gone(self, error: FetchFailed) -> None:
         """A page is not there: what it was decides whether the pages end, the walk starts again, or goes on."""

@@ -21,7 +21,8 @@ def blank_doubt(page: ListPage, number: int, counted: int, total: int) -> str:
     """Why page `number`, which is blank, should not be the end of the list."""
     if page.last_by_hint is False:
         return f"page {number} is blank, and the site says that more pages follow"
-    if page.last_hint is not None and page.last_hint > number:
+    # An empty list is said to have one page.
+    if page.last_hint is not None and (page.last_hint > number or page.last_hint == number > 1):
         return f"page {number} is blank, and the site says that page {page.last_hint} is the last"
     if total > counted:
         return f"page {number} is blank after {counted} rows, and the site says that it has {total}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from fyke.sources.document import read_json, read_number
 from fyke.sources.faults import Misfit
-from fyke.sources.steps import found_by
+from fyke.sources.steps import LONGEST_SEARCHED
 
 
 def rows_of_columns(value: Any, name: str) -> list[Any]:
@@ -36,30 +36,33 @@ def rows_of_columns(value: Any, name: str) -> list[Any]:
 
 
 def json_inside(text: str, pattern: re.Pattern[str]) -> Any:
-    """The JSON that begins where the pattern's group 1 does: what stands behind its end does not matter.
+    """The JSON that begins where the pattern's group 1 does: where it ends is its own affair.
 
     A text that is JSON itself (`JSON.parse("[…]")`) and one with escaped quotes (`data-rows="[&quot;…"`) are read, too.
 
     Raises:
         Misfit: the pattern is not in the text, or no JSON begins there.
     """
-    found = found_by(pattern, text)
+    found = pattern.search(text[:LONGEST_SEARCHED])
     if found is None:
         raise Misfit(f"the pattern {pattern.pattern!r} is not on the page")
-    found = found.strip()
+    group = 1 if pattern.groups else 0
+    inside = found[group] or ""
     try:
-        value = _first_json(found)
+        value = _first_json(text, found.start(group))
     except Misfit:
-        if "&quot;" not in found and "&#34;" not in found:
+        if "&quot;" not in inside and "&#34;" not in inside:
             raise
-        value = _first_json(html.unescape(found))
+        value = _first_json(html.unescape(inside), 0)
     return read_json(value) if isinstance(value, str) else value
 
 
-def _first_json(text: str) -> Any:
+def _first_json(text: str, at: int) -> Any:
+    while at < len(text) and text[at].isspace():
+        at += 1
     decoder = json.JSONDecoder(parse_float=read_number, parse_constant=lambda _: None, strict=False)
     try:
-        return decoder.raw_decode(text)[0]
+        return decoder.raw_decode(text, max(at, 0))[0]
     except RecursionError as error:
         raise Misfit("the JSON is nested too deep") from error
     except ValueError as error:

@@ -28,8 +28,8 @@ ITSELF: Final = "the page names itself as the next one"
 _HINTS: Final = ("total", "last", "more")
 _NUMBER: Final = re.compile(r"\d[\d,，]{0,18}")
 _NONE: Final = ("", "false", "0", "none", "null")
-_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^",;\s]*))?)*)')
-_RELATION: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^",;\s]*))', re.IGNORECASE)
+_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^",;\s]*))?)*)')
+_PARAMETER: Final = re.compile(r'\s*;\s*([\w*-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",;\s]*)))?')
 _ANYWHERE: Final = ("accept", "accept-language", "user-agent")  # headers that may go to another host
 
 
@@ -195,6 +195,8 @@ class ListRequests:
             address = absolute_url(self.reading.read("pages.next", context), context)
         elif self.kind == "link_header":
             address = next_of_header(response.headers.get("link", ""), response.url)
+        elif self.kind == "":
+            return Following()
         else:
             part = next_part(cursor)
             return Following(part, None if part else True)
@@ -252,8 +254,9 @@ class ListRequests:
 def next_of_header(header: str, url: str) -> str | None:
     """The address with rel="next" in a Link header (RFC 8288)."""
     for link in _LINK.finditer(header):
-        relation = _RELATION.search(link[2])
-        if relation and "next" in (relation[1] or relation[2] or "").lower().split():
+        relations = [part[2] or part[3] or "" for part in _PARAMETER.finditer(link[2]) if part[1].lower() == "rel"]
+        # Of several, the first one counts.
+        if relations and "next" in relations[0].lower().split():
             try:
                 found = urljoin(url, link[1].strip())
             except ValueError:

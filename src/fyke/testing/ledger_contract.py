@@ -19,6 +19,7 @@ from fyke.testing.ledger_pages import PagesContract
 from fyke.testing.ledger_rows import RowsContract
 from fyke.testing.ledger_runs import RunsContract
 from fyke.testing.ledger_sources import SourcesContract
+from fyke.testing.ledger_spread import SpreadContract
 from fyke.testing.ledger_state import StateContract
 from fyke.testing.ledger_steps import Book
 from fyke.testing.ledger_times import TimesContract
@@ -27,6 +28,7 @@ from fyke.testing.ledger_times import TimesContract
 class LedgerContract(
     SourcesContract,
     RunsContract,
+    SpreadContract,
     CoverageContract,
     PagesContract,
     KnownContract,

@@ -91,7 +91,7 @@ def test_json_feed() -> None:
     text = """{"version": "https://jsonfeed.org/version/1", "items": [
       {"id": 7, "url": "https://site.example/7", "external_url": "https://other.example/", "title": " T ",
        "date_published": "2017-06-27T00:54:17Z", "content_html": "<p>x</p>", "author": {"name": "N"}},
-      {"id": "8", "external_url": "https://other.example/8", "title": null}, "stray"]}"""
+      {"id": "8", "external_url": "https://other.example/8", "title": null}]}"""
     assert entries(SOURCE, text, WEB) == [
         {
             "id": "7",
@@ -124,7 +124,7 @@ def test_a_feed_without_entries_is_blank_and_another_page_is_a_misfit() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "<rss><channel><item><title>a</title><guid>1</guid></item><item><title>b & c</title><guid>2</guid></item>",
+        "<rss><channel><item><title>a</title><guid>1</guid></item><item><title>b & c</title><guid>2</guid></item></rss>",
         "<rss><channel><item><title>a</title><guid>1</guid></item><item><title>b<guid>2</guid></item></channel></rss>",
         "<?xml version='1.0'?>\n<rss><channel><item><guid>1</guid></item><item><guid>2</guid></item></channel></rss>x",
         "\ufeff  <rss><channel><item><guid>1\x08</guid></item><item><guid>2</guid></item></channel></rss>",
@@ -158,4 +158,86 @@ def test_a_feed_s_dates_are_times_unless_the_file_says_text() -> None:
     source = made(FEED.replace("{feed: published, optional: true}", "{feed: published, type: text}"), head=HEAD)
     text = "<rss><channel><item><guid>1</guid><pubDate>Seg, 24 Set 2018 19:42:40 -0300</pubDate></item></channel></rss>"
     assert entries(source, text, WEB)[0]["published"] == "Seg, 24 Set 2018 19:42:40 -0300"
-    assert "published" not in entries(SOURCE, text, WEB)[0]
+    assert entries(SOURCE, text, WEB)[0]["published"] == "2018-09-24T19:42:40-03:00"
+    assert "published" not in entries(SOURCE, text.replace("Seg, 24 Set", "soon"), WEB)[0]
+
+
+# --- Broken feeds: what can be read is read, what is lost is counted ---
+
+ITEM = "<item><title>t{n}</title><link>https://site.example/{n}?a=1&amp;b={n}</link></item>"
+WHOLE = "<rss><channel>" + "".join(ITEM.format(n=n) for n in (3, 2, 1)) + "</channel></rss>"
+ADDRESSES = [f"https://site.example/{n}?a=1&b={n}" for n in (3, 2, 1)]
+
+
+def test_a_feed_that_is_cut_inside_an_entry_gives_those_before_it_and_refuses_it() -> None:
+    for end in ("1?a=1&amp;b", "</title><link>https://site.example/1", "<title>t1"):
+        page = read(SOURCE, WHOLE[: WHOLE.rindex(end) + len(end)], WEB)
+        assert [entry.key for entry in page.entries] == ADDRESSES[:2]
+        assert [row.reason for row in page.refused] == ["the page ends inside this entry"]
+
+
+def test_a_feed_that_is_cut_between_entries_says_that_some_may_be_missing() -> None:
+    page = read(SOURCE, WHOLE[: WHOLE.rindex("<item>")], WEB)
+    assert [entry.key for entry in page.entries] == ADDRESSES[:2]
+    assert [row.reason for row in page.refused] == ["the page is cut off: entries may be missing behind the last one"]
+    again = read(SOURCE, WHOLE[: WHOLE.rindex("<item>")], WEB)
+    assert again.refused[0].fingerprint == page.refused[0].fingerprint
+
+
+def test_entries_behind_the_end_of_the_document_are_counted() -> None:
+    page = read(SOURCE, WHOLE + ITEM.format(n=0) * 2, WEB)
+    assert [entry.key for entry in page.entries] == ADDRESSES
+    assert ["could not be read" in row.reason for row in page.refused] == [True, True]
+    assert len({row.fingerprint for row in page.refused}) == 2
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        WHOLE.replace("&amp;", "&"),
+        WHOLE.replace("t2", "R&D <b>x</i> &nope; &nbsp;"),
+        WHOLE.replace("t2", "2 < 3 & 4"),
+        WHOLE.replace("</channel>", "<p>unclosed</channel>"),
+        WHOLE.replace("t2", "<![CDATA[a & b < c </item>]]> <"),
+        WHOLE.replace("t2", "\x03\x00"),
+    ],
+    ids=["bare ampersand", "tags that cross", "bare less", "open tag", "cdata", "control characters"],
+)
+def test_one_broken_entry_does_not_change_the_addresses_of_any(broken: str) -> None:
+    page = read(SOURCE, broken, WEB)
+    assert ([entry.key for entry in page.entries], page.refused) == (ADDRESSES, [])
+
+
+def test_names_of_characters_that_xml_does_not_know_are_read_also_where_a_dtd_is_named() -> None:
+    text = '<?xml version="1.0"?><!DOCTYPE rss PUBLIC "-//Netscape//DTD RSS 0.91//EN" "rss-0.91.dtd">' + WHOLE
+    assert entries(SOURCE, text.replace("t2", "caf&eacute;&nbsp;x"), WEB)[1]["title"] == "café x"
+
+
+def test_entities_of_the_feed_s_own_are_never_expanded() -> None:
+    text = '<!DOCTYPE rss [<!ENTITY a "xxxxxxxxxx"><!ENTITY b "&a;&a;&a;&a;">]>' + WHOLE.replace("t2", "&b;&b;")
+    assert "title" not in entries(SOURCE, text, WEB)[1]
+
+
+def test_what_is_no_entry_of_a_json_feed_is_refused_and_counted() -> None:
+    page = read(SOURCE, '{"items": [{"id": "1"}, "stray", null, [], {"id": "2"}]}', WEB)
+    assert [entry.key for entry in page.entries] == ["1", "2"]
+    assert [(row.position, row.raw) for row in page.refused] == [(1, '"stray"'), (2, "null"), (3, "[]")]
+
+
+def test_a_json_feed_that_is_cut_off_gives_what_is_whole_and_says_so() -> None:
+    page = read(SOURCE, '{"title": "x", "items": [{"id": "1"}, {"id": "2"}, {"id": "3", "titl', WEB)
+    assert [entry.key for entry in page.entries] == ["1", "2"]
+    assert ["cut off" in row.reason for row in page.refused] == [True]
+
+
+@pytest.mark.parametrize("version", ["0.90", "0.91", "0.92", "0.93", "0.94", "2.0"])
+def test_rss_of_each_version(version: str) -> None:
+    assert [
+        fields["url"] for fields in entries(SOURCE, WHOLE.replace("<rss", f'<rss version="{version}"'), WEB)
+    ] == ADDRESSES
+
+
+def test_rss_0_90_has_its_entries_beside_the_channel() -> None:
+    text = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://my.netscape.com/rdf/simple/0.9/">
+      <channel><title>c</title></channel><item><title>T</title><link>https://site.example/1</link></item></rdf:RDF>"""
+    assert entries(SOURCE, text, WEB) == [{"url": "https://site.example/1", "title": "T"}]

@@ -105,6 +105,7 @@ def test_an_address_that_cannot_be_made_says_why(url: str, fields: Fields, messa
         ('{url: "https://site.example/{pgae}"}', "{pgae} is not known here (did you mean 'page'?)"),
         ('{url: "https://site.example/{page:x}"}', "the format 'x' of {page} is not known"),
         ('{url: "{page}", form: {a: b}, json: {}}', "'form' and 'json' stand together"),
+        ('{url: "{page}", cookies: {a: b}, headers: {cookie: c}}', "'cookies' and the header Cookie stand together"),
         ('{url: "{page}", method: GET, form: {a: b}}', "a GET has no body"),
         ('{url: "{page}", method: PUT}', "'PUT' is not known"),
         ('{url: "site.example/{page}"}', "not an address"),
@@ -120,3 +121,23 @@ def test_mistakes_in_a_request_are_found_when_the_file_is_read(request_text: str
 def test_a_body_without_a_method_is_posted() -> None:
     found: Any = listed('{url: "https://site.example/", json: ["{page:int}"]}')
     assert (found.method, found.json) == ("POST", [2])
+
+
+def test_cookies_go_out_as_one_header() -> None:
+    request = listed('{url: "https://site.example/{page}", cookies: {region: bj, seen: "p{page}"}, headers: {X: "1"}}')
+    assert request.headers == {"X": "1", "Cookie": "region=bj; seen=p2"}
+
+
+def test_a_cookie_that_would_be_two_is_an_error() -> None:
+    with pytest.raises(UsageError, match="no cookie may have"):
+        listed('{url: "https://site.example/{page}", cookies: {a: "{kind}"}}', "each: {kind: ['x; y=1']}")
+
+
+def test_the_types_of_a_json_body() -> None:
+    body = '{i: "{kind:int}", n: "{kind:number}", half: "{half:number}", yes: "{flag:bool}"}'
+    request = listed(
+        f'{{url: "https://site.example/{{page}}", json: {body}}}', "each: {kind: ['07'], half: ['1.5'], flag: ['true']}"
+    )
+    assert request.json == {"i": 7, "n": 7, "half": 1.5, "yes": True}
+    with pytest.raises(UsageError, match="'x', no true or false"):
+        listed('{url: "https://site.example/{page}", json: ["{kind:bool}"]}', "each: {kind: [x]}")
