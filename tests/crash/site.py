@@ -14,6 +14,7 @@ from fyke.model import (
     Entry,
     FetchPolicy,
     Fields,
+    FoundListings,
     LanePolicy,
     Listing,
     ListPage,
@@ -173,6 +174,9 @@ class PlayedSource:
         ]
         following = {"page": page + 1} if data["more"] else None
         return ListPage(Outcome.OK, entries=entries, next=following, blank=not entries, last_by_hint=following is None)
+
+    def read_listings(self, listing: Listing, response: Response) -> FoundListings:
+        return FoundListings(Outcome.ERROR, "the played source discovers nothing")
 
     def detail_request(self, step: int, fields: Fields) -> Request:
         return Request(f"{HOST}/{self._hops[step]}/{fields['key']}")
