@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fyke.app import open_stores
+from fyke.app import open_desk, open_stores
 from fyke.app.doctor import machine_checks
 from fyke.app.overview import look
 from fyke.app.stores import Stores
@@ -66,7 +66,9 @@ async def with_cluster(stores: Stores) -> None:
 async def test_status_tells_who_works_what_waits_for_nobody_and_what_was_lost(settings: Settings) -> None:
     async with open_stores(settings) as stores:
         await with_cluster(stores)
-        found = await look(stores)
+    async with open_desk(settings) as desk:
+        found = await look(desk)
+    assert found.frontier is not None
     assert (found.frontier.ready, found.frontier.pools) == (5, {"text": 3, "render": 2})
     assert found.idle_pools == {"render": 2}
     assert {lane.lane: lane.ready for lane in found.frontier.lanes} == {"a.example": 3, "b.example": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,6 +111,37 @@ async def test_a_loss_of_some_seconds_is_made_good_without_waiting_for_the_grace
     assert await lost_events(servers) == ["it went back; 1 task(s) were offered again"]
     await reconciler.look()
     assert len(await lost_events(servers)) == 1
+
+
+async def test_one_loss_is_told_once_however_many_processes_make_it_good(servers: Servers) -> None:
+    """Some offer a part, some find that all is there again; a later loss is told anew."""
+    await with_items(servers)
+    for told in (1, 2):
+        await servers.frontier.drop([(key, generation) for key, generation, _ in await servers.frontier.keys()])
+        frontiers: list[Any] = [Damaged(servers.frontier, f"it went back ({n})") for n in range(4)]
+        sweeps = [Reconciler(servers.ledger, frontier, grace_ms=60_000) for frontier in frontiers]
+        await asyncio.gather(*(sweep.look() for sweep in sweeps))
+        await Reconciler(servers.ledger, frontiers[0], 60_000).look()
+        assert (await servers.frontier.stats()).ready == ITEMS
+        events = await lost_events(servers)
+        assert len(events) == told
+        assert not [text for text in events if " 0 task(s)" in text]
+        servers.clock.advance(60_001)
+
+
+async def test_a_filling_that_several_finish_is_told_once(servers: Servers) -> None:
+    await with_items(servers)
+    await wiped(servers)
+    assert await Refill(servers.ledger, servers.frontier).mark()
+    await asyncio.gather(*(Refill(servers.ledger, servers.frontier).finish() for _ in range(4)))
+    assert len(await lost_events(servers)) == 1
+
+
+async def test_a_restart_that_lost_nothing_is_no_event(servers: Servers) -> None:
+    await with_items(servers)
+    frontier: Any = Damaged(servers.frontier, "its server was started again")
+    await Reconciler(servers.ledger, frontier, grace_ms=60_000).look()
+    assert await lost_events(servers) == []
 
 
 async def test_lanes_that_were_lost_are_set_before_a_task_can_be_leased(servers: Servers) -> None:

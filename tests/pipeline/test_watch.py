@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from fyke.app import SystemClock
-from fyke.model import Task, TaskKind
+from fyke.frontiers.sql import SqlFrontier
+from fyke.model import FrontierStats, Task, TaskKind
 from fyke.pipeline.children import Child
 from fyke.pipeline.watch import Watch
 from tests.pipeline.conftest import Servers
@@ -46,6 +50,33 @@ async def test_a_worker_that_starts_tasks_is_no_stall(servers: Servers) -> None:
         await servers.frontier.ack(leased.deliveries)
         assert not await watch.run_once()
         servers.clock.advance(10_000)
+
+
+class Full:
+    """A frontier whose server uses so much of its memory, look after look."""
+
+    def __init__(self, inner: SqlFrontier, *shares: float) -> None:
+        self._inner, self._shares = inner, list(shares)
+
+    async def stats(self) -> FrontierStats:
+        return replace(await self._inner.stats(), memory=self._shares.pop(0))
+
+
+async def test_a_full_memory_is_told_when_it_begins_and_when_it_ends_however_many_look(servers: Servers) -> None:
+    shares = (0.5, 1.0, 1.2, 0.97, 1.0, 0.9, 0.5)
+    watches: list[Watch] = []
+    for _ in range(2):
+        frontier: Any = Full(servers.frontier, *shares)
+        watches.append(Watch(servers.ledger, frontier, servers.clock))
+    seen = []
+    for _ in shares:
+        await asyncio.gather(*(watch.run_once() for watch in watches))
+        seen.append(len([event for event in await servers.ledger.events() if event.kind == "frontier_full"]))
+        servers.clock.advance(10_001)
+    assert seen == [0, 1, 1, 1, 1, 2, 2]
+    first, last = await servers.ledger.events()
+    assert "is full" in first.message
+    assert "room again" in last.message
 
 
 async def test_a_process_that_hears_no_signal_is_killed_and_started_again(tmp_path: Path) -> None:

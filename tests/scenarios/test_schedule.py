@@ -35,9 +35,9 @@ class Setting(Struct):
     frontier: SqlFrontier
     source: Any
 
-    def scheduler(self) -> Scheduler:
+    def scheduler(self, stages: Stages | None = None) -> Scheduler:
         shelf = SourceShelf(self.ledger, lambda _: self.source)
-        return Scheduler(self.ledger, self.frontier, shelf, Stages())
+        return Scheduler(self.ledger, self.frontier, shelf, stages or Stages())
 
     async def runs(self) -> list[Any]:
         found = await self.ledger.runs(SOURCE_ID, limit=200)
@@ -137,10 +137,30 @@ async def test_a_cancelled_run_is_timed_out_and_its_slot_stays_taken(setting: Se
 async def test_a_late_run_is_dropped_and_counted_where_the_source_says_so(setting: Setting) -> None:
     setting.source.schedule = SourceSchedule(cron=("0 8 * * *",), late="skip")
     setting.clock.set(at("2026-11-29 08:05:00"))
-    await setting.scheduler().run_once()
+    stages = Stages()
+    await setting.scheduler(stages).run_once()
     (run,) = await setting.runs()
     assert run.state is RunState.SKIPPED
     assert "300 s late" in run.reason
+    # As the source wanted it: that is no failure.
+    assert stages.snapshot()["trigger"] == {"in": 1, "out": 0, "failed": 0}
+
+
+async def test_slots_skipped_one_after_the_other_leave_two_rows_and_the_next_run_comes_in_time(
+    setting: Setting,
+) -> None:
+    setting.source.schedule = SourceSchedule(cron=("*/10 * * * *",), late="skip")
+    setting.clock.set(at("2026-11-29 08:05:00"))
+    for _ in range(6):
+        await setting.scheduler().run_once()
+        setting.clock.advance(600_000)
+    before, last = await setting.runs()
+    assert {before.state, last.state} == {RunState.SKIPPED}
+    assert (last.slot, before.covers_from) == (at("2026-11-29 08:50:00"), at("2026-11-29 07:10:00"))
+    assert before.reason.endswith("(5 slots in a row)")
+    setting.clock.set(at("2026-11-29 09:00:00"))
+    await setting.scheduler().run_once()
+    assert [run.state for run in await setting.runs()][2:] == [RunState.RUNNING]
 
 
 async def test_a_run_over_its_limit_ends_and_the_next_slot_starts(setting: Setting) -> None:

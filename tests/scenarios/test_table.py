@@ -50,6 +50,7 @@ ALL: Final[dict[int, tuple[str, ...]]] = {
         f"{HERE}::test_a_renamed_title_stores_no_empty_row_and_names_the_field",
         f"{TOWN}::test_a_blocked_worker_is_told_within_130_s_and_replaced_and_all_is_done",
     ),
+    7: ("e2e/test_cli_servers.py::test_an_outage_turns_readiness_red_and_liveness_stays_green",),
     9: (
         f"{HERE}::test_producers_of_the_same_ids_make_each_new_once",
         f"{HERE}::test_fifty_producers_of_the_same_thousand_ids_make_each_new_once",

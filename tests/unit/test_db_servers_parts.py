@@ -17,7 +17,7 @@ from fyke.db.address import parse_address
 from fyke.db.bridge import ask, bridged
 from fyke.db.connection import RepeatTransaction, listed
 from fyke.db.dialect import for_mysql
-from fyke.db.errors import is_busy, is_lost, is_row_error
+from fyke.db.errors import is_busy, is_lost, is_row_error, row_message
 from fyke.db.mysql_session import bindable, bound, in_powers
 from fyke.db.numbers import for_mariadb, plain_number
 from fyke.db.pool import Pool
@@ -399,3 +399,69 @@ def test_a_number_that_mariadb_would_round_is_refused(value: Any) -> None:
 def test_a_number_as_wide_as_the_column_is_taken() -> None:
     assert for_mariadb("-" + "9" * 35 + "." + "9" * 30) == "-" + "9" * 35 + "." + "9" * 30
     assert for_mariadb(None) is None
+
+
+# --- What is said of a refused row ---
+
+
+def of_postgres(kind: type[Exception], message: str, **facts: str) -> Exception:
+    error = kind(message)
+    for name, value in facts.items():
+        setattr(error, name, value)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            of_postgres(
+                asyncpg.NotNullViolationError,
+                'null value in column "title" of relation "t" violates not-null constraint',
+                detail="Failing row contains (1, SECRET,\nSECRET).",
+            ),
+            'null value in column "title" of relation "t" violates not-null constraint (SQLSTATE 23502)',
+        ),
+        (
+            of_postgres(
+                asyncpg.UniqueViolationError, "duplicate key", constraint_name="u", detail="Key (a)=(SECRET) exists."
+            ),
+            "duplicate key, constraint u (SQLSTATE 23505)",
+        ),
+        (
+            of_postgres(asyncpg.InvalidTextRepresentationError, 'invalid input syntax for type numeric: "SEC\nRET"'),
+            "invalid input syntax for type numeric (SQLSTATE 22P02)",
+        ),
+        (
+            of_postgres(asyncpg.DataError, "invalid input for query argument $3: 'SECRET' (an integer is required)"),
+            "invalid input for query argument $3 (SQLSTATE 22000)",
+        ),
+        (
+            of_postgres(asyncpg.NumericValueOutOfRangeError, 'value "SECRET" is out of range for type integer'),
+            "the value is out of range for type integer (SQLSTATE 22003)",
+        ),
+        (mysql.DataError(1406, "Data too long for column 'title' at row 1"), "Data too long for column 'title'"),
+        (
+            mysql.DataError(1366, "Incorrect integer value: 'SEC'R\nET' for column `d`.`t`.`lots` at row 1"),
+            "Incorrect integer value for column `d`.`t`.`lots` (error 1366)",
+        ),
+        (
+            mysql.IntegrityError(1062, "Duplicate entry 'SECRET' for key 'u'"),
+            "Duplicate entry for key 'u' (error 1062)",
+        ),
+        (mysql.DataError(1292, "Truncated incorrect DOUBLE value: 'SECRET'"), "Truncated incorrect DOUBLE value"),
+        (ValueError("column 'lots':\n 99 is\ntoo large"), "column 'lots': 99 is too large"),
+    ],
+)
+def test_a_refused_row_is_told_in_one_line_with_its_code_and_without_its_contents(error: Exception, says: str) -> None:
+    message = row_message(error)
+    assert message.startswith(says)
+    assert "SECRET" not in message
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+def test_an_outage_is_told_in_one_line_too() -> None:
+    error = of_postgres(asyncpg.DeadlockDetectedError, "deadlock detected", detail="Process 1 waits\nfor SECRET")
+    found = translate_server(error, parse_address("postgresql://u:p@h:1/d"))
+    assert str(found).endswith("deadlock detected")

@@ -11,10 +11,11 @@ from fyke.app.sources import (
     read_sources,
     submitted_entries,
 )
-from fyke.app.stores import Stores, SystemClock, open_database, open_ledger, open_stores
+from fyke.app.stores import Desk, Stores, SystemClock, open_database, open_desk, open_ledger, open_stores
 
 __all__ = [
     "ChildCommand",
+    "Desk",
     "Stores",
     "SystemClock",
     "apply_folder",
@@ -22,6 +23,7 @@ __all__ = [
     "find_source",
     "named_sources",
     "open_database",
+    "open_desk",
     "open_ledger",
     "open_stores",
     "pick_sources",

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from fyke.app.overview import POOLS, look
-from fyke.app.stores import back_end, open_clocked, open_stores
+from fyke.app.stores import back_end, open_clocked, open_desk
 from fyke.db.connection import Connection, Database
 from fyke.db.migrate import newest_schema, schema_of
-from fyke.errors import FykeError
+from fyke.errors import FykeError, LedgerClosed, UsageError
 from fyke.pipeline.heart import PROCESS
 from fyke.settings import Settings, hidden, masked
 
@@ -81,15 +81,25 @@ async def examine(settings: Settings) -> AsyncIterator[Check]:
                 yield check
         except FykeError as error:
             reached = False
-            name = "ledger" if part is _ledger_checks else "frontier"
-            yield Check(name, "fail", hidden(settings, str(error)), "is it running, and is the address right?")
+            yield _fault(settings, "ledger" if part is _ledger_checks else "frontier", error)
     if not reached:
         return
     try:
         for check in await _cluster_checks(settings):
             yield check
+    except LedgerClosed as error:
+        # Whom the frontier serves was said among its own checks.
+        if settings.frontier_kind == "sql":
+            yield _fault(settings, "cluster", error)
     except FykeError as error:
-        yield Check("cluster", "fail", hidden(settings, str(error)))
+        yield _fault(settings, "cluster", error)
+
+
+def _fault(settings: Settings, name: str, error: FykeError) -> Check:
+    """What keeps from looking further, said once: the line begins with what it is about, and ends in one hint."""
+    text = (error.message if isinstance(error, UsageError) else str(error)).removeprefix(f"the {name} at ")
+    hint = (error.hint or "") if isinstance(error, UsageError) else "is it running, and is the address right?"
+    return Check(name, "fail", hidden(settings, text), hidden(settings, hint))
 
 
 # --- This machine ---
@@ -203,8 +213,27 @@ async def _redis_checks(settings: Settings) -> list[Check]:
     if settings.frontier_kind != "redis":
         return []
     checks = back_end("fyke.frontiers.redis.checks", "redis")
-    found = await checks.examine(settings.frontier, namespace=settings.redis.namespace, shards=settings.redis.shards)
+    found = await checks.examine(
+        settings.frontier,
+        namespace=settings.redis.namespace,
+        shards=settings.redis.shards,
+        ledger_id=await _ledger_id(settings),
+        known_filter=settings.known_filter.kind != "off",
+    )
     return [Check(one.name, one.level, one.text, one.hint) for one in found]
+
+
+async def _ledger_id(settings: Settings) -> str:
+    """Whose ledger this is; "" where that cannot be asked, which is said elsewhere."""
+    if settings.ledger_path is not None and not settings.ledger_path.exists():
+        return ""
+    try:
+        async with open_clocked(settings) as (database, _):
+            if not await database.read(schema_of):
+                return ""
+            return str((await _ask(database, "SELECT value FROM meta WHERE name = 'ledger_id'"))[0])
+    except FykeError:
+        return ""
 
 
 # --- Who works, and what waits for nobody ---
@@ -213,8 +242,8 @@ async def _redis_checks(settings: Settings) -> list[Check]:
 async def _cluster_checks(settings: Settings) -> list[Check]:
     if settings.ledger_path is not None and not settings.ledger_path.exists():
         return []
-    async with open_stores(settings, create=False) as stores:
-        found, sources = await look(stores), await stores.ledger.sources()
+    async with open_desk(settings) as desk:
+        found, sources = await look(desk), await desk.ledger.sources()
     known = found.known_filter
     checks = [Check("known filter", "ok", known.text)] if known is not None else []
     workers = [row for row in found.workers if row.pool in POOLS]

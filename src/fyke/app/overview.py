@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fyke.app.stores import Stores
+from fyke.app.stores import Desk
 from fyke.errors import TransientError
 from fyke.model import Event, FrontierStats, SourceCounts, WorkerRow
 from fyke.pipeline import backlog, refill
-from fyke.pipeline.heart import PROCESS
-from fyke.ports import FilterStats
+from fyke.pipeline.heart import ENDED, PROCESS
+from fyke.pipeline.watch import FULL, FULL_HINT
+from fyke.ports import FilterStats, Ledger
 from fyke.settings import masked
 
 ALIVE_MS: Final = 60_000
@@ -25,14 +26,15 @@ POOLS: Final = ("text", "render")
 class Overview(Struct, frozen=True):
     """`workers`: the processes that gave a sign of life in the last minute, also those that fetch nothing.
 
-    `idle_pools`: pools in which tasks are ready and that no worker takes from. `notes`: sentences for a person.
+    `frontier`: None where it is not reachable. `idle_pools`: pools in which tasks are ready and that no worker takes
+    from. `notes`: sentences for a person.
     """
 
     now: int
     ledger: dict[str, Any]
     frontier_at: dict[str, Any]
     sources: list[SourceCounts]
-    frontier: FrontierStats
+    frontier: FrontierStats | None
     workers: list[WorkerRow]
     stages: dict[str, dict[str, int]]
     idle_pools: dict[str, int]
@@ -41,18 +43,19 @@ class Overview(Struct, frozen=True):
     known_filter: FilterStats | None = None
 
 
-async def look(stores: Stores) -> Overview:
-    ledger, settings = stores.ledger, stores.settings
+async def look(desk: Desk) -> Overview:
+    ledger, settings = desk.ledger, desk.settings
     now = await ledger.now()
     ledger_id, epoch = await ledger.identity()
     sources = await ledger.counts()
-    stats = await stores.frontier.stats()
+    stats = await desk.ask(lambda frontier: frontier.stats())
     rows = await ledger.workers(since=now - DAY_MS)
-    alive = [row for row in rows if row.beat_at >= now - ALIVE_MS]
+    alive = [row for row in rows if row.beat_at >= now - ALIVE_MS and not row.stage.get(PROCESS, {}).get(ENDED)]
     working = {row.pool for row in alive}
-    idle = {pool: count for pool, count in sorted(stats.pools.items()) if count and pool not in working}
+    pools = {} if stats is None else stats.pools
+    idle = {pool: count for pool, count in sorted(pools.items()) if count and pool not in working}
     marks = [await ledger.cursor(name) for name in (refill.MARK, backlog.MARK)]
-    remembered, filter_note = await filter_stats(stores, f"{ledger_id}:{epoch}")
+    remembered, filter_note = await filter_stats(desk, f"{ledger_id}:{epoch}")
     return Overview(
         now=now,
         ledger={"kind": settings.ledger_kind, "at": masked(settings.ledger), "id": ledger_id, "epoch": epoch},
@@ -62,18 +65,18 @@ async def look(stores: Stores) -> Overview:
         workers=alive,
         stages=stage_sums(rows),
         idle_pools=idle,
-        events=await _events(stores, now),
-        notes=[*_notes(stores, stats, idle, alive, filling=bool(marks[0]), full=bool(marks[1])), *filter_note],
+        events=await _events(ledger, now),
+        notes=[*_notes(desk, stats, idle, alive, filling=bool(marks[0]), full=bool(marks[1])), *filter_note],
         known_filter=remembered,
     )
 
 
-async def filter_stats(stores: Stores, space: str) -> tuple[FilterStats | None, list[str]]:
+async def filter_stats(desk: Desk, space: str) -> tuple[FilterStats | None, list[str]]:
     """What the known filter holds, and what a person should know of it. It may be away; nothing waits for it."""
-    if stores.known_filter is None:
+    if desk.known_filter is None or desk.away:
         return None, []
     try:
-        found = await stores.known_filter.stats(space)
+        found = await desk.known_filter.stats(space)
     except TransientError as error:
         return None, [f"the known filter does not answer, so the ledger is asked for each entry: {error}"]
     if found.marks <= found.planned:
@@ -95,16 +98,16 @@ def stage_sums(workers: list[WorkerRow]) -> dict[str, dict[str, int]]:
     return sums
 
 
-async def _events(stores: Stores, now: int) -> list[Event]:
+async def _events(ledger: Ledger, now: int) -> list[Event]:
     """The latest of the last day. Positions of those who tell events are near the end of them."""
-    told = max([await stores.ledger.cursor(name) for name in ("log", "alerts")])
-    events = await stores.ledger.events(max(0, told - EVENTS_TOLD), EVENTS_READ)
+    told = max([await ledger.cursor(name) for name in ("log", "alerts")])
+    events = await ledger.events(max(0, told - EVENTS_TOLD), EVENTS_READ)
     return [event for event in events if event.at >= now - DAY_MS][-EVENTS_TOLD:]
 
 
 def _notes(
-    stores: Stores,
-    stats: FrontierStats,
+    desk: Desk,
+    stats: FrontierStats | None,
     idle: dict[str, int],
     alive: list[WorkerRow],
     *,
@@ -115,15 +118,26 @@ def _notes(
         f"{count} task(s) wait in pool {pool}, and no worker of it runs: `fyke worker --pool {pool}`"
         for pool, count in idle.items()
     ]
-    if filling:
-        notes.append("the frontier is new or had lost its content: the next process that runs fills it from the ledger")
-    if full:
-        limits = stores.settings.backpressure
+    if stats is None:
         notes.append(
-            f"walks of lists pause: {stats.ready + stats.delayed} tasks wait, and they go on below {limits.low} "
-            "(backpressure.low)"
+            f"the frontier is not reachable ({desk.away}): what waits, what is in hand and what is unqueued is unknown;"
+            " what is due is offered again when it is back"
         )
-    if stats.aside:
+    if filling:
+        notes.append(
+            "the frontier is new or had lost its content, so tasks that are due are not in it yet; `fyke run`,"
+            " `fyke scheduler`, `fyke reconciler` and `fyke worker` offer them from the ledger within seconds of their"
+            " start" + ("" if alive else ", and none of these runs now")
+        )
+    if full:
+        limits = desk.settings.backpressure
+        waiting = "too many" if stats is None else f"{stats.ready + stats.delayed}"
+        notes.append(
+            f"walks of lists pause: {waiting} tasks wait, and they go on below {limits.low} (backpressure.low)"
+        )
+    if stats is not None and stats.memory >= 1:
+        notes.append(f"{FULL}: nothing new is offered until it has room; {FULL_HINT}")
+    if stats is not None and stats.aside:
         notes.append(
             f"{stats.aside} task(s) were written by a release that this one cannot read: kept aside, and offered anew"
         )

@@ -12,14 +12,12 @@ from random import Random
 
 from msgspec import Struct
 
-from fyke import __version__
 from fyke.app.run import crew, make_alerter, make_refill, make_shelf, not_hanging, stopping, tell_the_rest
-from fyke.app.sources import configure_lanes, restore_lanes
+from fyke.app.serving import serving
+from fyke.app.sources import restore_lanes, wanted_lanes
 from fyke.app.stores import Stores, open_stores
 from fyke.app.waiting import Patience
-from fyke.model import WorkerRow
 from fyke.pipeline.announce import Announcer
-from fyke.pipeline.heart import BEAT_S, PROCESS, clock_off, resident_bytes
 from fyke.pipeline.lead import Lead
 from fyke.pipeline.reaper import Reaper
 from fyke.pipeline.reconciler import Reconciler
@@ -38,7 +36,7 @@ from fyke.pipeline.services import (
 from fyke.pipeline.stages import Stages
 from fyke.pipeline.supervisor import ChildrenConfig, Supervisor
 from fyke.pipeline.watch import Watch
-from fyke.settings import Settings
+from fyke.settings import Settings, masked
 
 Progress = Callable[[Stores], Awaitable[None]]
 
@@ -53,13 +51,13 @@ class ChildCommand(Struct, frozen=True):
 
 async def run_for_ever(settings: Settings, child: ChildCommand, progress: Progress | None = None) -> None:
     """`fyke run`: all roles on this machine, workers in processes of their own."""
-    async with open_stores(settings, wait=True) as stores:
+    async with serving(settings, "run") as (stores, begun):
         await _lanes(stores)
         lead, stages = make_lead(stores), Stages()
         supervisor = make_supervisor(stores, child)
         supervisor.add(plans(stores, lead, stages))
         supervisor.add([*keeps(stores), *led(lead, reconciles(stores))])
-        supervisor.add([*watching(make_watch(stores), supervisor.restart_all), beating(stores, "scheduler", stages)])
+        supervisor.add([*watching(make_watch(stores), supervisor.restart_all), begun.beating("scheduler", stages)])
         if progress is not None:
             supervisor.add([showing(stores, progress)])
         try:
@@ -72,7 +70,7 @@ async def run_for_ever(settings: Settings, child: ChildCommand, progress: Progre
 
 async def run_scheduler(settings: Settings, *, reconcile: bool = True, progress: Progress | None = None) -> None:
     """`fyke scheduler`: slots, leases that ran out, what the frontier lost, stalls, events and alerts."""
-    async with open_stores(settings, wait=True) as stores:
+    async with serving(settings, "scheduler") as (stores, begun):
         await _lanes(stores)
         lead, stages = make_lead(stores), Stages()
         rounds = [*plans(stores, lead, stages), *keeps(stores), *led(lead, watching(make_watch(stores)))]
@@ -80,7 +78,7 @@ async def run_scheduler(settings: Settings, *, reconcile: bool = True, progress:
             rounds += led(lead, reconciles(stores))
         if progress is not None:
             rounds.append(showing(stores, progress))
-        services = Services([*rounds, beating(stores, "scheduler", stages)], stores.clock, Random())
+        services = Services([*rounds, begun.beating("scheduler", stages)], stores.clock, Random())
         try:
             with stopping(services.stop):
                 await services.run()
@@ -91,9 +89,9 @@ async def run_scheduler(settings: Settings, *, reconcile: bool = True, progress:
 
 async def run_reconciler(settings: Settings) -> None:
     """`fyke reconciler`: leases that ran out, and what the frontier lost; nothing is planned here."""
-    async with open_stores(settings, wait=True) as stores:
+    async with serving(settings, "reconciler") as (stores, begun):
         await _lanes(stores)
-        rounds = [*keeps(stores), *reconciles(stores), beating(stores, "reconciler")]
+        rounds = [*keeps(stores), *reconciles(stores), begun.beating("reconciler")]
         services = Services(rounds, stores.clock, Random())
         with stopping(services.stop):
             await services.run()
@@ -101,10 +99,10 @@ async def run_reconciler(settings: Settings) -> None:
 
 async def run_workers(settings: Settings, child: ChildCommand, progress: Progress | None = None) -> None:
     """`fyke worker`: worker processes, kept running."""
-    async with open_stores(settings, wait=True) as stores:
+    async with serving(settings, "worker") as (stores, begun):
         supervisor = make_supervisor(stores, child)
         supervisor.add(watching(make_watch(stores, tell=False), supervisor.restart_all))
-        supervisor.add([beating(stores, "supervisor")])
+        supervisor.add([begun.beating("supervisor")])
         if progress is not None:
             supervisor.add([showing(stores, progress)])
         with stopping(supervisor.stop):
@@ -137,8 +135,11 @@ async def _parent_gone() -> None:
 
 async def _lanes(stores: Stores) -> None:
     """A server that goes away while this process starts is waited for like one that is not there yet."""
-    patience = Patience(stores.settings.servers.wait, stores.clock, Random())
-    await patience.reach("the frontier", lambda: configure_lanes(stores))
+    settings = stores.settings
+    patience = Patience(settings.servers.wait, stores.clock, Random())
+    lanes = await patience.reach(masked(settings.ledger), lambda: wanted_lanes(settings, stores.ledger))
+    where = masked(settings.ledger if settings.frontier_kind == "sql" else settings.frontier)
+    await patience.reach(where, lambda: stores.frontier.configure(lanes))
 
 
 def make_lead(stores: Stores) -> Lead | None:
@@ -196,28 +197,6 @@ def reconciles(stores: Stores) -> list[Round]:
     settings = stores.settings.reconcile
     reconciler = Reconciler(stores.ledger, stores.frontier, settings.grace, lambda: restore_lanes(stores))
     return reconciling(reconciler, settings.every / 1000, stores.clock)
-
-
-def beating(stores: Stores, role: str, stages: Stages | None = None) -> Round:
-    """A process without tasks in hand is counted beside the workers in `fyke status`."""
-    host, pid, started_at = socket.gethostname(), os.getpid(), stores.clock.now()
-
-    async def beat() -> None:
-        await stores.ledger.beat(
-            WorkerRow(
-                worker=f"{host}:{pid}:{role}",
-                host=host,
-                pid=pid,
-                version=__version__,
-                pool=role,
-                started_at=started_at,
-                beat_at=stores.clock.now(),
-                memory=resident_bytes(),
-                stage=(stages.snapshot() if stages else {}) | {PROCESS: {"clock_off": clock_off(stores.clock)}},
-            )
-        )
-
-    return ("beat", beat, BEAT_S)
 
 
 def showing(stores: Stores, progress: Progress) -> Round:

@@ -12,20 +12,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
+from fyke.app.strangers import ANSWER_S, refuse_stranger
 from fyke.app.waiting import Patience
 from fyke.db.connection import Database
 from fyke.errors import TransientError, UsageError
-from fyke.pipeline.refill import Refill
+from fyke.pipeline.refill import MARK
 from fyke.ports import Clock, Frontier, KnownFilter, Ledger, Lock
 from fyke.settings import Settings, masked
 
 # Extra → the drivers that come with it.
 DRIVERS: Final = {"redis": ("redis",), "postgres": ("asyncpg", "greenlet"), "mysql": ("asyncmy", "greenlet")}
 OPEN_LIMIT_S: Final = 20.0
+
+T = TypeVar("T")
 
 # --- Time and stores ---
 
@@ -62,6 +65,31 @@ class Book(Struct, frozen=True):
     ledger: Ledger
 
 
+class Desk(Struct):
+    """What a command opens that answers from the ledger, and asks the frontier where it is there."""
+
+    settings: Settings
+    clock: Clock
+    ledger: Ledger
+    frontier: Frontier | None
+    known_filter: KnownFilter | None = None
+    away: str = ""
+    """Why the frontier could not be asked; "" while it answers."""
+
+    async def ask(self, question: Callable[[Frontier], Awaitable[T]]) -> T | None:
+        """What the frontier answers; None where it is away, and from then on at once."""
+        if self.frontier is None:
+            return None
+        try:
+            return await question(self.frontier)
+        except TransientError as error:
+            if self.settings.frontier_kind == "sql":
+                # It is a part of the ledger's database, without which nothing can be answered.
+                raise
+            self.frontier, self.away = None, str(error).removeprefix("the frontier at ")
+            return None
+
+
 @asynccontextmanager
 async def open_ledger(settings: Settings) -> AsyncIterator[Book]:
     """Open the ledger without a frontier, and upgrade its tables.
@@ -72,8 +100,33 @@ async def open_ledger(settings: Settings) -> AsyncIterator[Book]:
     if settings.ledger_path is not None:
         check_place(settings.ledger_path, create=False)
     async with AsyncExitStack() as stack:
-        database, clock = await _limited(lambda: _database(settings, stack))()
+        database, clock = await _open_database(settings, stack)()
         yield Book(settings, clock, await _ledger(database, clock, stack))
+
+
+@asynccontextmanager
+async def open_desk(settings: Settings) -> AsyncIterator[Desk]:
+    """Open the ledger, and the frontier as `open_stores` does, but do without one that is away: nothing waits for it.
+
+    Raises:
+        UsageError, TransientError: as `open_stores`; the latter of the ledger alone.
+    """
+    if settings.ledger_path is not None:
+        check_place(settings.ledger_path, create=False)
+    async with AsyncExitStack() as stack:
+        database, clock = await _open_database(settings, stack)()
+        desk = Desk(settings, clock, await _ledger(database, clock, stack), None)
+        identity = await desk.ledger.identity()
+        try:
+            desk.frontier = await _open_frontier(settings, database, clock, stack)()
+            desk.known_filter = _known_filter(settings, clock, stack)
+        except TransientError as error:
+            if settings.frontier_kind == "sql":
+                raise
+            desk.away = str(error).removeprefix("the frontier at ")
+        if await desk.ask(lambda frontier: frontier.rebuild(*identity)):
+            await desk.ledger.cursor(MARK, 1)
+        yield desk
 
 
 @asynccontextmanager
@@ -97,11 +150,14 @@ async def open_stores(settings: Settings, *, create: bool = True, wait: bool = F
     for_ledger = patience if settings.ledger_path is None else Patience(0, host_clock, Random())
     async with AsyncExitStack() as stack:
         at = masked(settings.ledger)
-        database, clock = await for_ledger.reach(at, _limited(lambda: _database(settings, stack)))
+        database, clock = await for_ledger.reach(at, _open_database(settings, stack))
         ledger = await for_ledger.reach(at, lambda: _ledger(database, clock, stack))
-        where = "the frontier" if settings.frontier == "sql" else masked(settings.frontier)
-        frontier = await patience.reach(where, _limited(lambda: _frontier(settings, database, clock, stack)))
-        await patience.reach(where, Refill(ledger, frontier).mark)
+        # The sql frontier is a part of the ledger's database: what is away then is the ledger.
+        where = at if settings.frontier_kind == "sql" else masked(settings.frontier)
+        frontier = await patience.reach(where, _open_frontier(settings, database, clock, stack))
+        identity = await patience.reach(at, ledger.identity)
+        if await patience.reach(where, lambda: frontier.rebuild(*identity)):
+            await patience.reach(at, lambda: ledger.cursor(MARK, 1))
         lock, known_filter = _lock(settings, database, clock, stack), _known_filter(settings, clock, stack)
         yield Stores(settings, clock, ledger, frontier, lock, known_filter)
 
@@ -136,16 +192,53 @@ def back_end(module: str, extra: str) -> Any:
         ) from error
 
 
-def _limited(open_: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-    """A server that accepts connections and never answers is away, too."""
+def _limited(
+    open_: Callable[[], Awaitable[Any]], stranger: Callable[[], Awaitable[None]]
+) -> Callable[[], Awaitable[Any]]:
+    """A server that accepts connections and never answers is away, too; `stranger` refuses one of another kind."""
+
+    asked = False
 
     async def within() -> Any:
+        nonlocal asked
+        opening = asyncio.ensure_future(open_())
         try:
-            return await asyncio.wait_for(open_(), OPEN_LIMIT_S)
+            await asyncio.wait([opening], timeout=ANSWER_S)
+            if not asked and (not opening.done() or isinstance(opening.exception(), TransientError)):
+                # Once: a database counts what is said to it and is no login, and shuts out who does it again and again.
+                asked = True
+                await stranger()
+            return await asyncio.wait_for(opening, OPEN_LIMIT_S)
         except TimeoutError as error:
             raise TransientError(f"no answer for {OPEN_LIMIT_S:g} s") from error
+        finally:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
 
     return within
+
+
+def _open_database(settings: Settings, stack: AsyncExitStack) -> Callable[[], Awaitable[Any]]:
+    async def stranger() -> None:
+        if settings.ledger_path is None:
+            from fyke.db.address import parse_address
+
+            address = parse_address(settings.ledger)
+            await refuse_stranger(settings.ledger_kind, [(address.host, address.port)], "ledger")
+
+    return _limited(lambda: _database(settings, stack), stranger)
+
+
+def _open_frontier(
+    settings: Settings, database: Any, clock: Clock, stack: AsyncExitStack
+) -> Callable[[], Awaitable[Frontier]]:
+    async def stranger() -> None:
+        if settings.frontier_kind == "redis":
+            address = back_end("fyke.frontiers.redis.address", "redis").read_address(settings.frontier)
+            if address.tls is None:
+                await refuse_stranger("redis", address.nodes, "frontier")
+
+    return _limited(lambda: _frontier(settings, database, clock, stack), stranger)
 
 
 async def _database(settings: Settings, stack: AsyncExitStack) -> tuple[Any, Clock]:
@@ -243,7 +336,6 @@ def _known_filter(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Kn
 
 def check_place(path: Path, *, create: bool) -> None:
     """Raise UsageError where a ledger's file is not there (unless `create`), or cannot be made there."""
-    """Refuse a SQLite file that is not there (`create` False), or whose folder is not."""
     if path.exists():
         return
     if not create:

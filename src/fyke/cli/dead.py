@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import open_ledger, open_stores
-from fyke.cli.desk import which_dead
+from fyke.app import open_desk, open_ledger
+from fyke.cli.desk import offered_later, which_dead
 from fyke.cli.flags import DryRun, Json, OneSource
 from fyke.cli.output import print_json, say, shortened, table, when
 from fyke.cli.verb import group, verb
@@ -69,15 +69,17 @@ async def replay(
     as_json: Json = False,
 ) -> None:
     """Open dead items again with all their attempts; they are visited by the next worker."""
-    async with open_stores(loaded.settings, create=False) as stores:
-        which = await which_dead(stores.ledger, source, reason, scope, key)
-        number, tasks = await stores.ledger.replay(which, dry_run=dry_run)
+    async with open_desk(loaded.settings) as desk:
+        which = await which_dead(desk.ledger, source, reason, scope, key)
+        number, tasks = await desk.ledger.replay(which, dry_run=dry_run)
         if tasks and not dry_run:
-            await stores.frontier.offer(tasks)
+            await desk.ask(lambda frontier: frontier.offer(tasks))
     if as_json:
-        print_json({"replayed": number, "dry_run": dry_run})
-    else:
-        say(f"{number} item(s) {'would be' if dry_run else 'are'} open again.")
+        print_json({"replayed": number, "dry_run": dry_run, "frontier_away": desk.away})
+        return
+    say(f"{number} item(s) {'would be' if dry_run else 'are'} open again.")
+    if tasks and desk.away:
+        say(offered_later(desk.away))
 
 
 @verb(app, "drop", example='fyke dead drop --source ccgp --reason gone --because "withdrawn by the site"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fyke.errors import UsageError, nearest
 from fyke.model import DeadFilter, SourceRow
+from fyke.policy.identity import key_of
 from fyke.ports import Ledger
 
 
@@ -20,6 +21,14 @@ async def applied_source(ledger: Ledger, source_id: str) -> SourceRow:
     raise UsageError(f"the ledger has no source {source_id!r}", hint=hint)
 
 
+def trimmed(scope: str, key: str) -> tuple[str, str]:
+    """A scope and a key as the ledger spells them, however they were copied; what can be no key stays as it is."""
+    try:
+        return scope.strip(), key_of(key)
+    except ValueError:
+        return scope.strip(), key
+
+
 async def which_dead(
     ledger: Ledger, source: str | None, reason: str | None, scope: str | None, key: str | None
 ) -> DeadFilter:
@@ -28,7 +37,13 @@ async def which_dead(
         await applied_source(ledger, source)
     if key is not None and scope is None:
         raise UsageError("--key needs --scope", hint="a key is unique in its scope only")
-    return DeadFilter(source_id=source or "", reason=reason or "", scope=scope or "", key=key or "")
+    named, spelt = trimmed(scope or "", key or "")
+    return DeadFilter(source_id=source or "", reason=reason or "", scope=named, key=spelt)
+
+
+def offered_later(why: str) -> str:
+    """What becomes of tasks that the frontier could not be told of: the ledger has what was decided."""
+    return f"The frontier is not reachable ({why}): the reconciler offers them when it is back."
 
 
 async def no_such_item(ledger: Ledger, scope: str, key: str) -> UsageError:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from fyke.app import open_stores
-from fyke.cli.desk import no_such_item
+from fyke.app import open_desk
+from fyke.cli.desk import no_such_item, trimmed
 from fyke.cli.flags import Json
 from fyke.cli.output import plain, print_json, say, when
 from fyke.cli.verb import one_verb, verb
@@ -24,17 +24,22 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The item's key.")]
 @verb(app, example="fyke explain ccgp.gov.cn 24849291")
 async def explain(loaded: Loaded, scope: Scope, key: Key, as_json: Json = False) -> None:
     """Tell the whole life of one item: where it was listed, each visit, each version, and what it waits for."""
-    async with open_stores(loaded.settings, create=False) as stores:
-        found = await stores.ledger.explain(scope, key)
+    scope, key = trimmed(scope, key)
+    async with open_desk(loaded.settings) as desk:
+        found = await desk.ledger.explain(scope, key)
         if found is None:
-            raise await no_such_item(stores.ledger, scope, key)
-        view = await stores.frontier.view(f"i{found.item_id}")
+            raise await no_such_item(desk.ledger, scope, key)
+        task = f"i{found.item_id}"
+        view = await desk.ask(lambda frontier: frontier.view(task))
     if as_json:
-        print_json(replace(found, task=found.task if view is None else _task(view)))
+        unknown = {"state": "unknown", "reason": desk.away} if desk.away else found.task
+        print_json(replace(found, task=unknown if view is None else _task(view)))
         return
     _show(found)
     if view is not None:
         say(_waits(view))
+    elif desk.away:
+        say(f"The frontier is not reachable ({desk.away}): whether it has a task there, or is unqueued, is unknown.")
     elif found.pending:
         say("It is due and not in the frontier; the reconciler offers it (`fyke run`, or `fyke audit --repair`).")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fyke.app import open_ledger
-from fyke.cli.desk import applied_source, no_such_item
+from fyke.cli.desk import applied_source, no_such_item, trimmed
 from fyke.cli.flags import DryRun, Json, OneSource
 from fyke.cli.output import print_json, say, table
 from fyke.cli.verb import one_verb, verb
@@ -35,6 +35,8 @@ async def forget(
         raise UsageError("say what to forget", hint="--source or --scope, and --key, --since, --until to narrow it")
     if key is not None and scope is None:
         raise UsageError("--key needs --scope", hint="a key is unique in its scope only")
+    if key is not None:
+        scope, key = trimmed(scope or "", key)
     which = ForgetFilter(source or "", scope or "", key or "", _moment("--since", since), _moment("--until", until))
     async with open_ledger(loaded.settings) as stores:
         if source is not None:

@@ -37,9 +37,19 @@ def start_logging(settings: Settings, write: Callable[[str], None] | None = None
 
     Secrets of the settings are masked in whatever is logged.
     """
+    _handle(settings, write, logging.NOTSET)
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger("fyke").setLevel(settings.log.level.upper())
+
+
+def warn_in_lines(settings: Settings) -> None:
+    """Give what a command that only asks has to warn of the form of all log lines; the rest is not written."""
+    _handle(settings, None, logging.WARNING)
+
+
+def _handle(settings: Settings, write: Callable[[str], None] | None, least: int) -> None:
     out = write or (lambda line: typer.echo(line, err=True))
     handler = LineHandler(lambda line: out(hidden(settings, line)))
+    handler.setLevel(least)
     root = logging.getLogger()
     root.handlers[:] = [each for each in root.handlers if not isinstance(each, LineHandler)] + [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("fyke").setLevel(settings.log.level.upper())

@@ -11,7 +11,7 @@ from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, OneSource, Reason
 from fyke.cli.output import print_json, say, table, when
 from fyke.cli.verb import default_verb, group, verb
-from fyke.model import RunRow
+from fyke.model import RunRow, RunState
 from fyke.settings import Loaded
 
 app = group("Show the runs and their passes; accept a suspicious one.")
@@ -51,8 +51,9 @@ def _state(row: RunRow) -> str:
 
 def _reason(row: RunRow) -> str:
     told = [row.reason] if row.reason else []
+    on = "" if row.state == RunState.SKIPPED else " on"
     if row.covers_from is not None:
-        told.append(f"covers {when(row.covers_from)} on")
+        told.append(f"{'since' if row.state == RunState.SKIPPED else 'covers'} {when(row.covers_from)}{on}")
     for each in row.passes:
         text = "; ".join(part for part in (each.reason, each.note) if part)
         if text and text != row.reason:

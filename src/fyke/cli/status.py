@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fyke.app import open_stores
+from fyke.app import open_desk
 from fyke.app.overview import POOLS, Overview, look
 from fyke.cli.flags import Json
 from fyke.cli.output import ago, plain, print_json, say, table, when
@@ -22,13 +22,14 @@ app = one_verb()
 @verb(app, example="fyke status --json")
 async def status(loaded: Loaded, as_json: Json = False) -> None:
     """Show what each source has, what waits, who works, and what each stage took in, gave out and failed."""
-    async with open_stores(loaded.settings, create=False) as stores:
-        found = await look(stores)
+    async with open_desk(loaded.settings) as desk:
+        found = await look(desk)
     if as_json:
         print_json(found)
         return
     _sources(found.sources, found.now)
-    _frontier(found.frontier, found.now)
+    if found.frontier is not None:
+        _frontier(found.frontier, found.now)
     if found.stages:
         say("\nStages of the last day")
         table(("STAGE", "IN", "OUT", "FAILED"), [(name, *counts.values()) for name, counts in found.stages.items()])

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fyke.app import open_stores, submitted_entries
-from fyke.cli.desk import applied_source
+from fyke.app import open_desk, submitted_entries
+from fyke.cli.desk import applied_source, offered_later
 from fyke.cli.flags import Json
 from fyke.cli.output import print_json, say
 from fyke.cli.verb import one_verb, verb
@@ -29,12 +29,12 @@ async def submit(
 ) -> None:
     """Add addresses by hand, as if a list had shown them; they are visited by the next worker."""
     given = _fields(fields or [])
-    async with open_stores(loaded.settings, create=False) as stores:
-        row = await applied_source(stores.ledger, source)
+    async with open_desk(loaded.settings) as desk:
+        row = await applied_source(desk.ledger, source)
         entries = submitted_entries(row, urls, given)
-        written = await stores.ledger.submit(source, entries)
+        written = await desk.ledger.submit(source, entries)
         if written.due:
-            await stores.frontier.offer(written.due)
+            await desk.ask(lambda frontier: frontier.offer(written.due))
     if as_json:
         print_json(
             {
@@ -42,12 +42,15 @@ async def submit(
                 "new": written.new,
                 "known": written.known,
                 "due": len(written.due),
+                "frontier_away": desk.away,
             }
         )
         return
     for entry in entries:
         say(f"{row.source.scope} {entry.key}  {entry.url}")
     say(f"{written.new} new, {written.known} known, {len(written.due)} due.")
+    if written.due and desk.away:
+        say(offered_later(desk.away))
 
 
 def _fields(texts: list[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import typer
 
 from fyke.cli.flags import APP, FLAGS, Ledger, Sources, Values, Verbs, remember
+from fyke.cli.logs import warn_in_lines
 from fyke.cli.title import hide_in_title
 from fyke.errors import FykeError, TransientError, UsageError
 from fyke.settings import Loaded, all_settings, hidden, load_settings, secrets_of
@@ -63,9 +64,20 @@ def default_verb(app: typer.Typer, *, example: str) -> Callable[[Function], Func
     return decorate
 
 
-def with_flags(loaded: Loaded, flags: Mapping[str, str]) -> Loaded:
-    """The settings with some more flags, e.g. those that a verb has options for."""
-    return load_settings(Path.cwd(), os.environ, loaded.flags | dict(flags)) if flags else loaded
+def with_flags(loaded: Loaded, flags: Mapping[str, str | None], options: Mapping[str, str]) -> Loaded:
+    """The settings with some more flags, those of a verb's own `options`, by setting; None where one was not given.
+
+    Raises:
+        UsageError: a bad value; it names the option that the person wrote.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return load_settings(Path.cwd(), os.environ, loaded.flags | given) if given else loaded
+    except UsageError as error:
+        name = (error.field or "").removeprefix("--set ")
+        if name not in given:
+            raise
+        raise UsageError(error.message, field=options[name], hint=error.hint) from error
 
 
 def _hide_flags(loaded: Loaded) -> None:
@@ -97,6 +109,7 @@ def _called(function: Callable[..., Any], *, as_default: bool) -> Callable[..., 
         loaded = [load_settings(Path.cwd(), os.environ, context.meta.get(FLAGS))] if wants_settings else []
         if loaded:
             _hide_flags(loaded[0])
+            warn_in_lines(loaded[0].settings)
         try:
             answer = function(*loaded, **given)
             code = asyncio.run(answer) if inspect.iscoroutine(answer) else answer

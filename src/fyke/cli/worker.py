@@ -32,8 +32,8 @@ def worker(
     Waits servers.wait for its servers at the start; later outages are waited for, however long. SIGTERM and Ctrl-C:
     work in hand is finished within worker.grace, the rest is given back at no cost; a second one ends at once.
     """
-    flags = {"worker.processes": processes, "worker.pool": pool}
-    loaded = with_flags(loaded, {name: str(value) for name, value in flags.items() if value is not None})
+    flags = {"worker.processes": None if processes is None else str(processes), "worker.pool": pool}
+    loaded = with_flags(loaded, flags, {"worker.processes": "--processes", "worker.pool": "--pool"})
     start_logging(loaded.settings)
     if as_child:
         return run_loop(lambda: _child(loaded, restarts))

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from fyke.db.connection import RepeatTransaction
-from fyke.db.server_errors import Kind, kind_of
+from fyke.db.server_errors import LONGEST_MESSAGE, Kind, kind_of, server_row_message
 from fyke.errors import FykeError, TransientError, UsageError
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -75,6 +75,5 @@ def is_row_error(error: BaseException) -> bool:
 
 
 def row_message(error: BaseException) -> str:
-    """What the database said of the row that it refused, without the number of its error."""
-    numbered = len(error.args) == 2 and isinstance(error.args[0], int)
-    return str(error.args[1]) if numbered else str(error)
+    """What the database said of a row that it refused: one line, with the error's code, without what is in the row."""
+    return server_row_message(error) or " ".join(str(error).split())[:LONGEST_MESSAGE]

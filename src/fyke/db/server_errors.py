@@ -38,6 +38,15 @@ _NUMBERS_ROW = {1048, 1118, 1153, 1264, 1265, 1292, 1300, 1364, 1366, 1367, 1406
 _DUPLICATE, _UNIQUE = 1062, "23505"
 # What uvloop and asyncmy say of a connection that was reset a moment ago, or while it was opened.
 _RESET = ("handler is closed", "does not expose socket instance")
+LONGEST_MESSAGE = 300
+# Where messages quote what was in the row; names of columns and constraints stay.
+_QUOTES = (
+    (re.compile(r"^((?:invalid (?:input )?\w+|date/time field value|interval field value)[^:\"]*): .*$"), r"\1"),
+    (re.compile(r"^value \".*\" is "), "the value is "),
+    (re.compile(r"\b(value|entry):? '.*'(?= for (?:column|key)\b)"), r"\1"),
+    (re.compile(r"\bvalue:? '.*'$"), "value"),
+    (re.compile(r" at row \d+$"), ""),
+)
 _KEY_NAME = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'\s*$")
 
 _ADVICE_LATER = {
@@ -66,6 +75,28 @@ def code_of(error: BaseException) -> str:
     if driver == "asyncmy" and error.args:
         return str(error.args[0])
     return ""
+
+
+def said(error: BaseException) -> str:
+    """The message of a server or a driver in one line, without its details, which quote rows and statements."""
+    # asyncpg's text goes on with DETAIL and HINT, asyncmy's arguments begin with the number.
+    text = str(error.args[-1]) if code_of(error) and error.args else str(error)
+    return " ".join(text.split())
+
+
+def server_row_message(error: BaseException) -> str:
+    """Why a server or its driver refused a row: message, code, column or constraint; "" for any other error."""
+    code = code_of(error)
+    if not code:
+        return ""
+    text = said(error)
+    for pattern, kept in _QUOTES:
+        text = pattern.sub(kept, text)
+    for part in ("column_name", "constraint_name"):
+        name = getattr(error, part, None)
+        if name and f'"{name}"' not in text:
+            text += f", {part.partition('_')[0]} {name}"
+    return f"{text[:LONGEST_MESSAGE]} ({'error' if code.isdigit() and len(code) < 5 else 'SQLSTATE'} {code})"
 
 
 def kind_of(error: BaseException) -> Kind | None:
@@ -125,17 +156,16 @@ def translate_server(error: BaseException, address: Address) -> BaseException:
     kind = kind_of(error)
     if kind is None or kind in (Kind.ROW, Kind.OTHER):
         return error
-    said = address.hide(str(error.args[-1] if type(error).__module__.startswith("asyncmy") else error)).strip()
-    code = code_of(error)
+    text, code = address.hide(said(error)), code_of(error)
     found: FykeError
     if kind is Kind.PERSON:
-        found = UsageError(f"{address} refuses: {said}", hint=_advice(code, address))
+        found = UsageError(f"{address} refuses: {text}", hint=_advice(code, address))
     elif kind is Kind.LOST:
-        found = TransientError(f"{address} cannot be reached: {said or type(error).__name__}")
+        found = TransientError(f"{address} cannot be reached: {text or type(error).__name__}")
     elif kind is Kind.AGAIN:
-        found = TransientError(f"{address}: other writers were in the way each time: {said}")
+        found = TransientError(f"{address}: other writers were in the way each time: {text}")
     else:
-        found = TransientError(f"{address}: {_ADVICE_LATER.get(code, 'not available now')} ({said})")
+        found = TransientError(f"{address}: {_ADVICE_LATER.get(code, 'not available now')} ({text})")
     return found
 
 

@@ -11,7 +11,7 @@ from fyke.model.words import Fields, ItemState
 class Event(Struct, frozen=True):
     """Something a person may want to know. `group`: events of one group are told together."""
 
-    kind: str  # blocked, gap, suspicious, dead, worker_died, stalled, coverage, missed, held, lost
+    kind: str  # see docs/reference/events.md
     message: str
     source_id: str = ""
     group: str = ""
@@ -120,7 +120,7 @@ class AuditSource(Struct, frozen=True):
     dead: int
     ignored: int
     open: int
-    unqueued: int
+    unqueued: int | None  # None: the frontier was not asked
     unaccounted: int
 
 
@@ -151,7 +151,7 @@ class AuditReport(Struct, frozen=True):
     dead: int
     ignored: int
     open: int
-    unqueued: int
+    unqueued: int | None  # None: the frontier was not asked
     unaccounted: int
     open_holes: int
     by_source: dict[str, AuditSource]

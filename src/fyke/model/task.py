@@ -111,3 +111,4 @@ class FrontierStats(Struct, frozen=True):
     next_at: int | None = None  # when the first waiting task may go; None where none waits
     pools: dict[str, int] = field(default_factory=dict)  # ready tasks by pool, those pools that have some
     aside: int = 0  # tasks that this release could not read: kept as they are, and offered anew by the reconciler
+    memory: float = 0.0  # the share in use of what its server may use; from 1 on nothing new is taken

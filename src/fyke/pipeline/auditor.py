@@ -24,23 +24,26 @@ async def live_keys(frontier: Frontier) -> set[str]:
     return found
 
 
-async def audit(ledger: Ledger, frontier: Frontier, progress: Callable[[int, int], None] | None = None) -> AuditReport:
-    """Counts rows, not counters. Reads only."""
-    return await ledger.audit(await live_keys(frontier), progress)
+async def audit(
+    ledger: Ledger, frontier: Frontier | None, progress: Callable[[int, int], None] | None = None
+) -> AuditReport:
+    """Counts rows, not counters. Reads only. Without a frontier what is unqueued is not known (None)."""
+    return await ledger.audit(None if frontier is None else await live_keys(frontier), progress)
 
 
 async def repair(
     ledger: Ledger,
-    frontier: Frontier,
+    frontier: Frontier | None,
     progress: Callable[[int, int], None] | None = None,
     prepare: Prepare | None = None,
 ) -> tuple[list[Finding], AuditReport]:
-    """Mend what can be mended, bring the frontier in line with the ledger, and audit once more.
+    """Mend what can be mended, bring the frontier (if it is there) in line with the ledger, and audit once more.
 
     `prepare` as in `Refill`, for a frontier that had lost its content.
     """
     findings = await ledger.repair(await audit(ledger, frontier, progress))
-    await Reconciler(ledger, frontier, 0, prepare).run_once()
+    if frontier is not None:
+        await Reconciler(ledger, frontier, 0, prepare).run_once()
     report = await audit(ledger, frontier, progress)
     left = {(found.kind, found.source_id, found.scope, found.key) for found in report.findings}
     mended = [

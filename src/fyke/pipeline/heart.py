@@ -24,6 +24,8 @@ BEAT_S = 5.0
 MINUTE_S = 60.0
 PROCESS = "process"
 """The key in `WorkerRow.stage` that is no stage: done and failed in the last minute, restarts, clock."""
+ENDED = "ended"
+"""Set beside them in the last beat of a process that ended in order: it is not waited for."""
 
 
 class WorkerConfig(Struct, frozen=True):
@@ -61,7 +63,8 @@ class Heart:
             await self.beat()
             await self._clock.sleep(BEAT_S)
 
-    async def beat(self) -> None:
+    async def beat(self, *, last: bool = False) -> None:
+        """`last`: the process ends in order, and is not missed."""
         config = self._config
         row = WorkerRow(
             worker=config.name,
@@ -75,7 +78,7 @@ class Heart:
             done=self._committer.done,
             failed=self._committer.failed,
             memory=resident_bytes(),
-            stage=self._stages.snapshot() | {PROCESS: self._process()},
+            stage=self._stages.snapshot() | {PROCESS: self._process() | ({ENDED: 1} if last else {})},
         )
         try:
             await self._ledger.beat(row)

@@ -47,7 +47,6 @@ async def every(
         except Exception:
             # A service that ended would be missed by nobody; this round is lost, not the loop.
             log.exception("%s: this round failed", name)
-            failures = 0
         else:
             if failures:
                 log.warning("%s: working again", name)

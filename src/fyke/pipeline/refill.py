@@ -16,6 +16,7 @@ log = logging.getLogger("fyke.reconciler")
 
 BATCH: Final = 1_000
 MARK: Final = "refill"
+ONE_LOSS_MS: Final = 60_000
 Prepare = Callable[[], Awaitable[None]]
 
 
@@ -56,10 +57,10 @@ class Refill:
         return offered
 
     async def tell(self, text: str, offered: int) -> None:
-        """Write the event of a loss."""
-        log.warning("%s", text)
+        """Write the event of a loss: one, however many processes have noticed it and offered a part."""
+        log.info("%s", text)
         event = Event("lost", text, group="frontier", at=await self._ledger.now(), data={"offered": offered})
-        await self._ledger.add_events([event])
+        await self._ledger.add_events([event], apart_ms=ONE_LOSS_MS)
 
 
 async def offer_missing(ledger: Ledger, frontier: Frontier, grace_ms: int) -> int:

@@ -141,7 +141,7 @@ class Scheduler:
         )
         await self.offer(opened)
         if opened.created:
-            self._stages.add("trigger", gave=len(opened.tasks), failed=bool(skipped))
+            self._stages.add("trigger", gave=len(opened.tasks))
             due = datetime.fromtimestamp(slot // 1000, UTC).isoformat()
             log.info("run %d of %s: slot %s, %d listing(s) %s", opened.run_id, source_id, due, len(listings), skipped)
         return opened

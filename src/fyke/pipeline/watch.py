@@ -1,4 +1,4 @@
-"""What nobody would notice: tasks that wait while none starts, and leases that nobody takes."""
+"""What nobody would notice: tasks that wait while none starts, and a frontier that takes nothing new."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ log = logging.getLogger("fyke.supervisor")
 
 STALLED_AFTER_MS = 120_000
 ASIDE = "aside"
+FULL_MARK = "frontier_full"
+FULL = "the frontier's memory is full (maxmemory of Redis)"
+FULL_HINT = "raise maxmemory, or let the workers empty the backlog"
+ROOM_AGAIN = 0.95
+ONE_STATE_MS = 10_000
 
 
 class Watch:
@@ -39,6 +44,8 @@ class Watch:
         now = await self._ledger.now()
         if self._tell and stats.aside:
             await self._tell_aside(stats.aside, now)
+        if self._tell:
+            await self._tell_memory(stats.memory, now)
         # What is in hand is being worked on, and may take all slots or a lane's only place for long: leases that nobody
         # renews are the reaper's.
         could_go = not stats.leased and any(
@@ -63,6 +70,21 @@ class Watch:
         else:
             log.warning("%s", text)
         return True
+
+    async def _tell_memory(self, share: float, now: int) -> None:
+        """One event when the server begins to refuse what is new, and one when it has room again."""
+        told = await self._ledger.cursor(FULL_MARK)
+        if share >= 1 and not told:
+            text = f"{FULL}: nothing new is offered until it has room, and nothing is lost; {FULL_HINT}"
+            await self._note_memory(Event("frontier_full", text, group="full", at=now), 1)
+        elif share < ROOM_AGAIN and told:
+            text = "the frontier's memory has room again: what waited in the ledger is offered"
+            await self._note_memory(Event("frontier_full", text, group="room", at=now), 0)
+
+    async def _note_memory(self, event: Event, mark: int) -> None:
+        # While Redis refuses writes no scheduler has the lead for sure, and several may look.
+        await self._ledger.add_events([event], apart_ms=ONE_STATE_MS)
+        await self._ledger.cursor(FULL_MARK, mark)
 
     async def _tell_aside(self, aside: int, now: int) -> None:
         """Tasks of another release: told when there are more of them than before."""

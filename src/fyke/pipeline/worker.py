@@ -110,7 +110,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(leasing, *loops, return_exceptions=True)
             await self._hand.give_back()
-            await self._heart.beat()
+            await self._heart.beat(last=True)
 
     async def _drain(self) -> None:
         deadline = self._clock.monotonic() + self.config.grace / 1000

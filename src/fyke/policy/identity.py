@@ -58,6 +58,9 @@ def _unfit(key: str) -> str | None:
         return "the key is empty"
     if key != key.strip():
         return "the key begins or ends with a blank"
+    if "\ufffd" in key:
+        # Another unreadable character would look the same, and its item would be taken for this one.
+        return "the key holds U+FFFD, which stands for NUL or for what could not be read as text"
     if key.isprintable():
         return None
     for char in key:

@@ -134,6 +134,15 @@ class Alerts(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class Health(Struct, frozen=True, kw_only=True):
+    host: Annotated[
+        str, _kind("text", "Where `/healthz` and `/readyz` are answered; 0.0.0.0 for all networks.", least=1)
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, _kind("number", "The port of `/healthz` and `/readyz`, of `fyke run` and each role; 0: none.", max=65_535)
+    ] = 0
+
+
 class Log(Struct, frozen=True, kw_only=True):
     level: Annotated[
         Literal["debug", "info", "warning", "error"], _kind("choice", "The least level that is written.")
@@ -179,6 +188,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     known_filter: KnownFilter = field(default_factory=KnownFilter)
     fetch: Fetch = field(default_factory=Fetch)
     alerts: Alerts = field(default_factory=Alerts)
+    health: Health = field(default_factory=Health)
     log: Log = field(default_factory=Log)
     lanes: dict[str, Lane] = field(default_factory=dict)
     """By host: what holds there instead of the strictest word of its sources. In the file only."""

@@ -34,7 +34,7 @@ _AWAY: Final = {
     "LOADING": "it is loading its data",
     "READONLY": "it is a replica now: a fail-over is going on",
     "MISCONF": "it cannot write to its disk",
-    "OOM": "its memory is full: raise maxmemory, or let the backlog drain",
+    "OOM": "its memory is full, so it takes nothing new: raise maxmemory, or let the workers empty the backlog",
     "CLUSTERDOWN": "the cluster is down",
     "MASTERDOWN": "its master is down",
     "TRYAGAIN": "the cluster is moving slots",
@@ -144,6 +144,9 @@ class Connection:
         if isinstance(error, (exceptions.TimeoutError, TimeoutError)):
             return Away(f"{where} does not answer; what was asked may have been done or not")
         if isinstance(error, exceptions.ResponseError):
+            if self.starting and "DB index" in text:
+                hint = "the number of a database that it has: /0 to /15, unless its setting `databases` says otherwise"
+                return UsageError(f"{where} has no database {self.address.db}", field="frontier", hint=hint)
             return TransientError(f"{where} refused a call: {text}")
         return Away(f"{where} cannot be reached: {text}")
 

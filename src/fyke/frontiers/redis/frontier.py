@@ -14,11 +14,20 @@ from functools import partial
 from random import Random
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from fyke.errors import LeaseLost
 from fyke.frontiers.redis.address import read_address
 from fyke.frontiers.redis.connection import Connection
 from fyke.frontiers.redis.mending import Mended, Mender
-from fyke.frontiers.redis.opening import check_names, check_start, read_epochs, read_runs, refuse_foreign
+from fyke.frontiers.redis.opening import (
+    check_names,
+    check_start,
+    memory_share,
+    read_epochs,
+    read_runs,
+    refuse_foreign,
+)
 from fyke.frontiers.redis.reading import Statistics, Sweep
 from fyke.frontiers.redis.rows import (
     BATCH_LIMIT,
@@ -262,7 +271,8 @@ class RedisFrontier:
         return None
 
     async def stats(self) -> FrontierStats:
-        return await self._statistics.read(self._ahead)
+        found = await self._statistics.read(self._ahead)
+        return replace(found, memory=await memory_share(self._connection, [shard.meta for shard in self._shards]))
 
     async def rebuild(self, ledger_id: str, epoch: int) -> bool:
         """As the port says; one that serves another ledger is a LedgerClosed, unless it may be taken over."""

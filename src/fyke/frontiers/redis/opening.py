@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from fyke.errors import LedgerClosed, UsageError
-from fyke.frontiers.redis.connection import Connection
+from fyke.errors import FykeError, LedgerClosed, UsageError
+from fyke.frontiers.redis.connection import Away, Connection
 from fyke.frontiers.redis.shard import Shard
 
 log = logging.getLogger("fyke.frontier")
@@ -19,6 +19,10 @@ FLOOR: Final = (6, 2)
 NEARLY_FULL: Final = 0.8
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_SHARDS: Final = 64
+MORE_MEMORY: Final = (
+    "raise maxmemory of the server (CONFIG SET maxmemory 2gb, and in its file), remove what else is in it, or let the"
+    " workers empty the backlog"
+)
 
 
 class Check(Struct, frozen=True):
@@ -82,7 +86,7 @@ async def check_start(connection: Connection, metas: Sequence[str]) -> None:
             if check.level == "fail":
                 raise UsageError(check.text, field="frontier", hint=check.hint)
             if check.level == "warn":
-                log.warning("%s (%s)", check.text, check.hint)
+                log.warning("the frontier at %s: %s (%s)", connection.address, check.text, check.hint)
 
 
 async def server_infos(connection: Connection, metas: Sequence[str]) -> AsyncIterator[dict[str, str]]:
@@ -131,12 +135,15 @@ def _eviction(info: dict[str, str]) -> Check:
 
 def _memory(info: dict[str, str]) -> Check:
     used, limit = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
-    text = f"{used / 2**20:.0f} MB used"
+    text = f"{used / 2**20:.1f} MB of memory used"
     if not limit:
         return Check("memory", "ok", f"{text}, no maxmemory set")
-    text = f"{text} of {limit / 2**20:.0f} MB"
-    if used > limit * NEARLY_FULL:
-        return Check("memory", "warn", text, "when it is full nothing new is offered: raise maxmemory")
+    text, share = f"{text} of {limit / 2**20:.1f} MB (maxmemory)", _share(info)
+    if share >= 1:
+        # No reason to refuse it at the start: workers that take tasks out make room.
+        return Check("memory", "warn", f"{text}: full, so nothing new is offered", MORE_MEMORY)
+    if share > NEARLY_FULL:
+        return Check("memory", "warn", text, f"when it is full nothing new is offered: {MORE_MEMORY}")
     return Check("memory", "ok", text)
 
 
@@ -147,6 +154,26 @@ def _persistence(info: dict[str, str]) -> Check:
     if info.get("aof_last_write_status") == "err":
         return Check("persistence", "fail", "the server cannot write its append-only file", "look at its disk and log")
     return Check("persistence", "ok", "append-only file")
+
+
+async def memory_share(connection: Connection, metas: Sequence[str]) -> float:
+    """The share in use of the memory that the fullest server may use; 0 where none has a limit, or we may not ask."""
+    shares = [0.0]
+    for meta in metas if connection.address.kind == "cluster" else metas[:1]:
+        try:
+            shares.append(_share(await connection.info(meta, "memory")))
+        except Away:
+            raise
+        except FykeError:
+            # No leave to ask; that is said by `fyke doctor`.
+            continue
+    return max(shares)
+
+
+def _share(info: dict[str, str]) -> float:
+    used, limit = (int(info.get(name, 0)) for name in ("used_memory", "maxmemory"))
+    # What the server keeps for replicas and its append-only file does not count, by its own rule.
+    return (used - int(info.get("mem_not_counted_for_evict", 0))) / limit if limit else 0.0
 
 
 async def read_runs(connection: Connection, metas: Sequence[str]) -> set[str]:

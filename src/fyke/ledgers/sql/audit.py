@@ -311,7 +311,7 @@ class Audit:
                 self._found.item(Kind.TASK_UNKNOWN, 0, item, "", f"item {item}")
 
     def _report(self) -> AuditReport:
-        counts, wrong = self._counts, self._found.unaccounted
+        counts, wrong, asked = self._counts, self._found.unaccounted, self._tasks is not None
         by_source = {
             name: AuditSource(
                 entries=counts["entries"][number],
@@ -320,7 +320,7 @@ class Audit:
                 dead=self._letters[number],
                 ignored=counts["ignored"][number],
                 open=counts["open"][number],
-                unqueued=self._unqueued[number],
+                unqueued=self._unqueued[number] if asked else None,
                 unaccounted=wrong[number],
             )
             for number, name in sorted(self._found.names.items(), key=lambda source: source[1])
@@ -336,7 +336,7 @@ class Audit:
             dead=self._letters.total(),
             ignored=counts["ignored"].total(),
             open=counts["open"].total(),
-            unqueued=self._unqueued.total(),
+            unqueued=self._unqueued.total() if asked else None,
             unaccounted=wrong.total(),
             open_holes=holes,
             by_source=by_source,

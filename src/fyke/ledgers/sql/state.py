@@ -36,6 +36,10 @@ BLOCKED = "SELECT id, blocks, paused_at FROM source WHERE name = ? FOR UPDATE"
 # of commits, and a late commit is not passed over. It is the last lock but the tally's.
 EVENT_LOCK = "SELECT value FROM meta WHERE name = 'ledger_id' FOR UPDATE"
 EVENT = "INSERT INTO event(kind, message, source, grp, at, data) VALUES (?, ?, ?, ?, ?, ?)"
+# The latest of them only: nobody waits for a walk over all events.
+TOLD_SINCE = """
+SELECT DISTINCT kind, grp FROM event WHERE id > (SELECT coalesce(max(id), 0) - 1000 FROM event) AND at >= ?
+"""
 SET_META = "INSERT INTO meta(name, value) VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value"
 SPACE = "cursor:known_space"
 KNOWN_SPACE = f"SELECT value FROM meta WHERE name = '{SPACE}'"
@@ -171,9 +175,19 @@ class StateStatements(Statements):
 
         return await self._write(call)
 
-    async def add_events(self, events: Sequence[Event]) -> None:
+    async def add_events(self, events: Sequence[Event], *, apart_ms: int = 0) -> None:
         now, found = self._clock.now(), list(events)
-        await self._write(lambda c: write_events(c, found, now))
+
+        def call(connection: Connection) -> None:
+            wanted = found
+            if apart_ms:
+                connection.execute(EVENT_LOCK)
+                since = now - apart_ms
+                told = {(kind, group) for kind, group in connection.execute(TOLD_SINCE, (since,)).fetchall()}
+                wanted = [event for event in found if (event.kind, event.group) not in told]
+            write_events(connection, wanted, now)
+
+        await self._write(call)
 
     async def events(self, after: int = 0, limit: int = 100) -> list[Event]:
         def call(connection: Connection) -> list[Event]:
