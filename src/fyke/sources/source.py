@@ -106,7 +106,6 @@ class FileSource:
             context.row, context.fields, page.flags = None, {}, context.flags
             found = self.plan.requests.following(context, cursor, response)
             page.next, page.last_by_hint, page.doubt, page.total_hint, page.last_hint = found
-            page.flags = context.flags
         except Misfit as error:
             return ListPage(Outcome.MISFIT, str(error))
         except StepFailed as error:

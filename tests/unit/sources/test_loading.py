@@ -118,16 +118,14 @@ def test_a_good_file_says_all_that_the_pipeline_asks(tmp_path: Path) -> None:
         (("[squeeze]", "[{squeeze: 1}]"), 12, "listing.fields.title.then[0]", "takes no argument"),
         (("[squeeze]", "[regex]"), 12, "listing.fields.title.then[0]", "needs an argument"),
         (("[squeeze]", "[{money: yuan}]"), 12, "listing.fields.title.then[0].money", "'yuan' does not fit"),
-        (("[squeeze]", "[split]"), 12, "listing.fields.title.then[0]", "comes with a later version"),
+        (("[squeeze]", "[split]"), 12, "listing.fields.title.then[0]", "'split' needs an argument"),
         (("field: id", "field: ident"), 17, "identity.key.field", "the field 'ident' is not read before"),
         (("{field: id}", "{css: a}"), 17, "identity.key.css", "a key is made of fields"),
         (('"{url}"', '"{urll}"'), 20, "detail.steps[0].request.url", "(did you mean 'url'?)"),
         (("{title: 0.9}", "{titel: 0.9}"), 24, "checks.coverage.titel", "(did you mean 'title'?)"),
         (("{title: 0.9}", "{title: 90}"), 24, "checks.coverage.title", "not a number from 0 to 1"),
         (("start: 7d", "start: soon"), 16, "listing.start", "'soon' is no start"),
-        (("{number: {first: 1}, max: 7}", "{offset: {step: 20}}"), 8, "listing.pages.offset", "comes with a later"),
-        (("{number: {first: 1}, max: 7}", "{max: 7}"), 8, "listing.pages", "is not said (one of number, next)"),
-        (('{in: ul, css: "> li"}', "{sitemap: urls}"), 9, "listing.rows.sitemap", "comes with a later version"),
+        (("{number: {first: 1}, max: 7}", "{max: 7}"), 8, "listing.pages", "is not said (one of number, offset, next,"),
         (('{in: ul, css: "> li"}', '{css: "> li"}'), 9, "listing.rows.css", "has nothing to begin from"),
         (("    title: {css: b,", "    ID: {css: b,"), 12, "listing.fields.ID", "small letters"),
         (("    title: {css: b,", "    _t: {css: b,"), 12, "listing.fields._t", "the name '_t' does not fit"),
@@ -226,20 +224,16 @@ def test_profiles_in_a_circle_are_a_mistake(tmp_path: Path) -> None:
 
 LATER_KEYS = """
 alerts: {to: [x]}
-updates: {revisit: {after: [1h]}, relate: []}
 """
 
 
 def test_keys_of_later_work_load_with_one_warning(tmp_path: Path) -> None:
     text = GOOD.replace("  start: 7d\n", "  start: 7d\n  fill: {window: 1d}\n").replace(
-        "detail:\n", "detail:\n  attachments: {}\n  snapshot: {keep: 400d}\n"
+        "detail:\n", "detail:\n  snapshot: {keep: 400d}\n"
     )
     loaded = load(tmp_path, text.replace("checks:\n", "checks:\n  new_items: {learn: weekday}\n") + LATER_KEYS)
     (warning,) = loaded.warnings
-    assert warning.endswith(
-        "no effect yet: listing.fill, detail.attachments, detail.snapshot, checks.new_items, alerts, "
-        "updates.revisit, updates.relate"
-    )
+    assert warning.endswith("no effect yet: listing.fill, detail.snapshot, checks.new_items, alerts")
 
 
 def test_the_text_of_the_ledger_gives_the_same_source(tmp_path: Path) -> None:
