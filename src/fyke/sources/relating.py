@@ -41,7 +41,8 @@ def compile_rules(spec: Iterable[Mapping[str, Any]], names: Iterable[str]) -> tu
 
 def relations(rules: Iterable[Rule], record: Fields) -> list[Relation]:
     """What relates this record: its kinds, and for rules that it does not meet what others may be to it."""
-    title, found = text_of(record.get("title")) or "", {}
+    title = text_of(record.get("title")) or ""
+    found: dict[tuple[str, str, str], None] = {}
     for rule in rules:
         shared = shared_text(record.get(rule.by))
         if shared is not None:

@@ -373,7 +373,7 @@ def _type_after(name: str, argument: Any, before: ColumnType | None) -> ColumnTy
 
 def compile_steps(value: Any, making: Making) -> tuple[Step, ...]:
     """The steps of one `then:`, checked by `StepsShape` before."""
-    steps = []
+    steps: list[Step] = []
     for at, part in enumerate(value if isinstance(value, list) else [value]):
         name, argument = next(iter(part.items())) if isinstance(part, Mapping) else (part, None)
         kind = STEPS[name]
