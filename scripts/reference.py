@@ -216,7 +216,8 @@ def written(path: str, catalogue: Catalogue | None = None) -> str:
 
     def part(found: re.Match[str]) -> str:
         name, *arguments = found[2].split()
-        return found[1] + "\n" + PARTS[name](say, *arguments).strip("\n") + "\n\n" + found[3]
+        text = PARTS[name](say, *arguments).strip("\n")
+        return f"{found[1]}\n{text.replace('。 ', '。') if chinese else text}\n\n{found[3]}"
 
     if chinese and _FIGURES.search(text):
         figures = iter(_FIGURES.findall((FOLDER / path.removeprefix("zh/")).read_text(encoding="utf-8")))

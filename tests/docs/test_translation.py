@@ -146,6 +146,11 @@ def test_each_word_of_the_glossary_has_one_chinese_word() -> None:
     assert len({word[0] for word in words}) == len(words)
 
 
+@pytest.mark.parametrize("path", [chinese for _, chinese in THERE], ids=name)
+def test_chinese_pages_use_the_words_of_the_glossary(path: Path) -> None:
+    assert re.findall("爬虫|爬取|队列|去重器", path.read_text(encoding="utf-8")) == []
+
+
 # --- What the code says ---
 
 
@@ -174,6 +179,13 @@ def test_every_text_of_the_reference_has_its_chinese() -> None:
 
 def test_no_chinese_text_is_left_over() -> None:
     assert asked().stale() == []
+
+
+def test_names_in_code_are_the_same_in_both_languages_of_a_text() -> None:
+    texts = reference.Catalogue.read().texts
+    assert len(texts) > 300
+    assert [text for text, chinese in texts.items() if set(_SPAN.findall(text)) != set(_SPAN.findall(chinese))] == []
+    assert [text for text, chinese in texts.items() if not re.search(r"[\u4e00-\u9fff]", chinese)] == []
 
 
 def test_a_text_without_its_chinese_is_named() -> None:
