@@ -19,7 +19,7 @@ from fyke.frontiers import sql_statements as sql
 from fyke.frontiers.sql import SqlFrontier
 from fyke.ledgers.sql import SqlLedger, commits, due, entries, pages, runs, walks
 from fyke.model import Delivery, NewRun, OpenedRun
-from fyke.pipeline import lister
+from fyke.pipeline import walking
 from fyke.pipeline.committer import Committer
 from fyke.pipeline.reconciler import Reconciler
 from fyke.ports import SourceSchedule
@@ -94,7 +94,7 @@ def offers_replace(patch: Patch) -> None:
 
 
 def no_shared_key(patch: Patch) -> None:
-    patch.setattr(lister, "resumes", lambda walk, entries: True)
+    patch.setattr(walking, "resumes", lambda walk, entries: True)
 
 
 def no_reaping_pause(patch: Patch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fyke.sources.document import read_json, read_number
 from fyke.sources.faults import Misfit
-from fyke.sources.steps import LONGEST_SEARCHED
+from fyke.sources.nodes import LONGEST_SEARCHED
 
 
 def rows_of_columns(value: Any, name: str) -> list[Any]:

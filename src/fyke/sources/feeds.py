@@ -110,7 +110,7 @@ def _read_json(text: str, url: str) -> list[FeedEntry]:
 def _read_whole_items(text: str) -> list[Any]:
     """The items of a feed that is cut off or broken, up to there."""
     start = _ITEMS.search(text)
-    decoder, items = json.JSONDecoder(strict=False), []
+    decoder, items = json.JSONDecoder(strict=False), list[Any]()
     at = start.end() if start else len(text)
     while at < len(text) and len(items) <= MOST_ENTRIES:
         while at < len(text) and text[at] in " \t\r\n,":
