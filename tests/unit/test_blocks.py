@@ -9,7 +9,7 @@ import pytest
 
 from fyke.fetchers.encoding import decode
 from fyke.model import Outcome
-from fyke.policy.blocks import LOOKED_AT, find_block, title_of
+from fyke.policy.blocks import LOOKED_AT, find_block, sends_on, title_of
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "realdata"
 real = pytest.mark.skipif(not REAL.exists(), reason="the saved pages are not here")
@@ -144,3 +144,45 @@ def test_a_page_of_15_kb_is_judged_within_40_microseconds() -> None:
             find_block(200, page)
         best = min(best, (time.perf_counter() - begun) / 20)
     assert best < 40e-6
+
+
+MOVED = {
+    "this page has moved": (
+        html("Redirecting…", "<p>This page has moved. <a href=b.html>click here</a></p>").replace(
+            "<title>", '<meta http-equiv="refresh" content="0; url=b.html"><title>'
+        ),
+        "b.html",
+    ),
+    "attributes the other way round": ("<META content='3;URL=\"/c?d=1\"' HTTP-EQUIV='Refresh'>", "/c?d=1"),
+    "no quotes": ("<meta http-equiv=refresh content=0;url=/e>正在跳转", "/e"),
+    "no seconds": ('<meta http-equiv="refresh" content=";url=/f">', "/f"),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_page_that_only_sends_on_is_told_with_its_target(name: str) -> None:
+    page, target = MOVED[name]
+    assert sends_on(page) == target
+
+
+STAYS = {
+    "a news site that loads itself anew": '<meta http-equiv="refresh" content="600">' + LONG,
+    "the same with its address": '<meta http-equiv="refresh" content="300; url=/news/">',
+    "a page with text that sends on": '<meta http-equiv="refresh" content="0; url=/b">' + LONG,
+    "for browsers without scripts": '<noscript><meta http-equiv="refresh" content="0; URL=/nojs/"></noscript>',
+    "a remark": '<!-- <meta http-equiv="refresh" content="0; url=/old"> --><p>公告</p>',
+    "a text about it": '<p>write &lt;meta http-equiv="refresh" content="0; url=/x"></p>',
+    "no page": '{"refresh": "0; url=/x"}',
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_a_page_that_has_something_to_read_stays(name: str) -> None:
+    assert sends_on(STAYS[name]) is None
+
+
+@real
+def test_of_the_saved_pages_one_only_sends_on() -> None:
+    assert {name: found for name, text in saved().items() if (found := sends_on(text))} == {
+        "d28_metarefresh_redirect_page.html": "tutorial-frequencies.html"
+    }

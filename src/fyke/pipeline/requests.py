@@ -14,7 +14,7 @@ from fyke.errors import Deferred, FetchFailed, LeaseLost, UsageError
 from fyke.model import Delivery, FetchPolicy, LanePolicy, Outcome, Request, Response, Started
 from fyke.pipeline.gate import PermitGate, TaskGate
 from fyke.pipeline.pace import Pace
-from fyke.policy.blocks import find_block
+from fyke.policy.blocks import find_block, sends_on
 from fyke.policy.politeness import lane_of
 from fyke.policy.status import outcome_of_status, retry_after
 from fyke.ports import Clock, Fetcher, Frontier, Robots, Source
@@ -165,6 +165,10 @@ def judge(response: Response, policy: FetchPolicy) -> None:
             retry_after=retry_after(response.headers.get("retry-after"), response.started_at),
             evidence=evidence(response),
         )
+    moved = sends_on(response.text)
+    if moved is not None:
+        reason = f"the page has moved: it only sends on to {moved} (meta refresh)"
+        raise FetchFailed(Outcome.MISFIT, reason, evidence=evidence(response) | {"sends_on": moved})
 
 
 def evidence(response: Response) -> dict[str, object]:

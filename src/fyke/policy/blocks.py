@@ -1,4 +1,4 @@
-"""Pages that a site shows instead of the page: challenges, "too frequent", login. Pure.
+"""Pages that a site shows instead of the page: challenges, "too frequent", login, "this page has moved". Pure.
 
 A mark alone is no proof: good pages carry scripts of bot shields, and news speak of them. A phrase counts in the
 title, or where hardly anything else is to be read.
@@ -45,6 +45,15 @@ _BETWEEN: Final = re.compile(r"\s+[-–—|·»:]+\s+|[|·»_—]+|-{1,2}")
 _PASSWORD: Final = re.compile(r"<input\b[^<>]{0,500}?\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _UNREAD: Final = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>", re.I | re.S)
 _BLANKS: Final = re.compile(r"\s+")
+# A refresh in <noscript> is for browsers without scripts: it leads to a page that says so.
+_HIDDEN: Final = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.S)
+_REFRESH_WORDS: Final = ("refresh", "Refresh", "REFRESH")
+_REFRESH: Final = re.compile(r"<meta\b[^<>]{0,300}?\bhttp-equiv\s*=\s*[\"']?\s*refresh\b[^<>]{0,3000}>", re.IGNORECASE)
+_REFRESH_TO: Final = re.compile(
+    r"\bcontent\s*=\s*[\"']?\s*(?P<after>\d{0,6})[\d.]{0,6}\s*[;,]\s*url\s*=\s*[\"']?\s*(?P<to>[^\"'<>\s]+)",
+    re.IGNORECASE,
+)
+SOON: Final = 10  # seconds: who waits longer shows a page of its own and loads it anew
 
 
 def find_block(status: int, text: str, extra: tuple[str, ...] = ()) -> tuple[Outcome, str] | None:
@@ -76,6 +85,18 @@ def find_block(status: int, text: str, extra: tuple[str, ...] = ()) -> tuple[Out
         if found and _little(head):
             return Outcome.BLOCKED, found[0]
     return None
+
+
+def sends_on(text: str) -> str | None:
+    """Where a page that shows hardly anything sends its readers by itself (meta refresh); None for any other page."""
+    head = text if len(text) <= LOOKED_AT else text[:LOOKED_AT]
+    if not any(word in head for word in _REFRESH_WORDS):
+        return None
+    element = _REFRESH.search(_HIDDEN.sub("", head))
+    found = _REFRESH_TO.search(element[0]) if element else None
+    if found is None or int(found["after"] or 0) > SOON or not _little(head):
+        return None
+    return found["to"]
 
 
 def title_of(page: str) -> str:

@@ -82,9 +82,11 @@ def address_of(text: str | None, url: str) -> str | None:
     if not found.startswith(("http://", "https://", "/")):
         return None
     try:
-        return urljoin(url, found)
+        joined = urljoin(url, found)
     except ValueError:
         return None
+    # As it is written: joining drops an empty `?` or `#`, and two entries would become one.
+    return joined if found.startswith("/") else found
 
 
 def _of_line(line: str) -> SitemapEntry:

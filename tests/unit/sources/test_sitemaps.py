@@ -95,6 +95,14 @@ def test_an_address_that_is_none_is_refused_and_shown_and_never_made_one() -> No
     assert "None" in page.refused[0].raw
 
 
+def test_addresses_that_differ_by_an_empty_question_are_two() -> None:
+    page = read(
+        f"<urlset {SPACE}><url><loc>https://a.example/c.html</loc></url><url><loc>https://a.example/c.html?</loc></url>"
+        "</urlset>"
+    )
+    assert [entry.key for entry in page.entries] == ["https://a.example/c.html", "https://a.example/c.html?"]
+
+
 def test_lines_of_text_are_a_sitemap() -> None:
     page = read("https://site.example/1\nhttps://site.example/2\r\nwords\n")
     assert [entry.key for entry in page.entries] == ["https://site.example/1", "https://site.example/2"]
