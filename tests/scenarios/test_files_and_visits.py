@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import pytest
 from aiohttp import web
 
 from fyke.app import apply_folder, open_stores, run_once_here
+from fyke.errors import TransientError
 from fyke.lab.serving import listen
-from fyke.model import AuditReport, Explanation
+from fyke.model import AuditReport, Committed, Explanation, Result
 from fyke.pipeline.once import OnceReport
 from fyke.settings import Settings, load_settings
 
@@ -173,6 +174,29 @@ async def test_each_attachment_is_fetched_once_and_ends_in_a_state_that_is_shown
     before = here.town.hits.copy()
     await here.once()
     assert here.town.hits - before == Counter({"/list": 1})
+
+
+async def test_attachments_are_items_before_their_notice_is_stored_and_once_however_often_it_is_written(
+    here: Here,
+) -> None:
+    known: list[int] = []
+    async with open_stores(here.settings) as stores:
+        await apply_folder(stores, strict=True)
+        commit = stores.ledger.commit
+
+        async def fails_at_first(results: Sequence[Result]) -> list[tuple[Committed, str]]:
+            ((item,),) = here.rows("SELECT id FROM item WHERE scope = 'town' AND key = '1'")
+            if not known and any(result.item_id == item for result in results):
+                known.append(here.rows("SELECT count(*) FROM item WHERE scope = 'town/attachments'")[0][0])
+                raise TransientError("the ledger went away")
+            return await commit(results)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stores.ledger, "commit", fails_at_first)
+            await run_once_here(stores, [], 60_000)
+    assert (known, here.rows("SELECT count(*) FROM notices")) == ([4], [(3,)])
+    assert here.rows("SELECT count(*), count(DISTINCT key) FROM item WHERE scope = 'town/attachments'") == [(4, 4)]
+    assert here.town.hits["/n/1"] == here.town.hits["/files/good.pdf"] == 1
 
 
 async def test_a_source_that_asks_for_no_attachments_any_more_closes_theirs(here: Here) -> None:
