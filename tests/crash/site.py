@@ -25,7 +25,7 @@ from fyke.model import (
     Response,
 )
 from fyke.policy.identity import content_hash
-from fyke.ports import Clock, Gate, SourceChecks, SourceConnect, SourceSchedule
+from fyke.ports import Clock, Gate, SourceChecks, SourceConnect, SourceFill, SourceSchedule
 
 SOURCE_ID = "played"
 HOST = "http://site.example"
@@ -147,6 +147,7 @@ class PlayedSource:
     list_fields: tuple[str, ...] = ("title",)
     compared: tuple[str, ...] = ("title", "body")
     paged = True
+    fill: SourceFill | None = None
 
     def __init__(self, hops: tuple[str, ...] = ("detail",), schedule: SourceSchedule | None = None) -> None:
         self._hops, self.steps = hops, len(hops)

@@ -107,6 +107,9 @@ def schema_paths() -> set[str]:
             # Told once, as `listing.request`.
             if {"url", "method"} <= part.get("properties", {}).keys() and f"{path}{key}" != "listing.request":
                 continue
+            # Told once, as `listing.pages` and `listing.rows`.
+            if f"{path}{key}" in ("listing.fill.pages", "listing.fill.rows"):
+                continue
             walk(part, f"{path}{key}.")
             for kind in part.get("anyOf", ()):
                 walk(kind, f"{path}{key}.")

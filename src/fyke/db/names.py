@@ -5,7 +5,18 @@ from __future__ import annotations
 
 CORE_TABLES = frozenset(
     {
-        *("accepted_refusal", "alembic_version", "dead", "event", "fill", "fill_mark", "hole", "item", "lane"),
+        *(
+            "accepted_refusal",
+            "alembic_version",
+            "dead",
+            "event",
+            "fill",
+            "fill_mark",
+            "former_key",
+            "hole",
+            "item",
+            "lane",
+        ),
         *(
             "listing",
             "meta",
@@ -26,7 +37,16 @@ CORE_TABLES = frozenset(
 )
 # A test holds tables and indexes to a new ledger.
 CORE_NAMES = CORE_TABLES | {
-    *("dead_item", "dead_open", "hole_open", "item_dead", "item_ignored", "item_open", "item_pending"),
+    *(
+        "dead_item",
+        "dead_open",
+        "former_key_item",
+        "hole_open",
+        "item_dead",
+        "item_ignored",
+        "item_open",
+        "item_pending",
+    ),
     *(
         "pass_running",
         "refused_page",

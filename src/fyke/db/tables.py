@@ -78,7 +78,8 @@ RUN = table(
     UniqueConstraint("source_id", "slot"),
 )
 where("run_running", RUN, ("deadline",), "state = 'running'")
-where("run_one", RUN, ("source_id",), "state = 'running'", unique=True)
+# One by calendar or by hand, which the ledger sees to, and one that fills beside it.
+where("run_one", RUN, ("source_id", "started_by"), "state = 'running'", unique=True)
 
 # run_id is NULL for what was submitted by hand: such a pass is complete from the beginning.
 PASS = table(
@@ -199,6 +200,14 @@ where("item_pending", ITEM, ("id", "source_id", "due_at"), "pending = 1")
 where("item_open", ITEM, ("source_id",), "state = 'open'")
 where("item_dead", ITEM, ("source_id",), "state = 'dead'")
 where("item_ignored", ITEM, ("source_id",), "state = 'ignored'")
+
+# Keys under which an item was known before `fyke source rekey`.
+FORMER_KEY = table(
+    "former_key",
+    *(_text("scope", key=True), _text("key", key=True), _int("item_id", key=True), _int("at")),
+    rowid=False,
+)
+Index("former_key_item", FORMER_KEY.c.item_id)
 
 SIGHTING = table(
     "sighting",

@@ -35,6 +35,8 @@ from fyke.model.task import Delivery, FrontierStats, LaneStats, Leased, Reaped, 
 from fyke.model.visit import AS_PLANNED, DueItem, Relation, Result
 from fyke.model.walk import (
     Coverage,
+    Hole,
+    Holes,
     NewRun,
     OpenedRun,
     PageCommit,
@@ -81,6 +83,8 @@ __all__ = [
     "FoundListings",
     "FrontierStats",
     "GapRow",
+    "Hole",
+    "Holes",
     "ItemState",
     "LanePolicy",
     "LaneRow",

@@ -31,6 +31,7 @@ class LanePolicy(Struct, frozen=True):
 
 
 DISCOVERING = "each.discover"
+FILLING = "fill"
 
 
 class Listing(Struct, frozen=True):
@@ -43,6 +44,11 @@ class Listing(Struct, frozen=True):
     def discovers(self) -> bool:
         """Whether its pass finds the run's further listings, and no entries."""
         return self.name == DISCOVERING or self.name.startswith(f"{DISCOVERING}:")
+
+    @property
+    def filled(self) -> str:
+        """The listing whose holes a date window fills, of a window of one; else nothing."""
+        return self.name.split(" ", 2)[2] if self.name.startswith(f"{FILLING} ") else ""
 
 
 class Entry(Struct):

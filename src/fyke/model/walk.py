@@ -119,10 +119,12 @@ class Standing(Struct, frozen=True):
 class PageCommit(Struct):
     """One list page to be written: entries, refusals and checkpoint go in one transaction.
 
-    An empty `checkpoint` leaves the one before: a walk that is killed reads a few pages again. `skipped`: entries that
-    are not among `entries`, for a known filter said that they are settled, as of `known_space` (0: no such filter was
-    asked). `fresh`: keys of which it said that the ledger has never had them. `told`: keys of which it was told in that
-    space that their entries have changed; a change that it was not told of ends the space.
+    An empty `checkpoint` leaves the one before: a walk that is killed reads a few pages again. `skipped`: entries
+    that are not among `entries`, for a known filter said that they are settled, as of `known_space` (0: no such
+    filter was asked). `fresh`: keys of which it said that the ledger has never had them. `told`: keys of which it
+    was told in that space that their entries have changed; a change that it was not told of ends the space. `low`:
+    new items wait behind those of other pages. `aside`: the rows say other things than those of the source's lists,
+    so that items which are there stay as they are.
     """
 
     number: int  # page of this walk, from 1
@@ -136,6 +138,32 @@ class PageCommit(Struct):
     fresh: frozenset[str] = frozenset()
     known_space: int = 0
     told: frozenset[str] = frozenset()
+    low: bool = False
+    aside: bool = False
+
+
+class Hole(Struct, frozen=True):
+    """A hole in what was covered that is open. Times in ms; `start`: older than all that was covered."""
+
+    id: int
+    listing: Listing
+    newer_at: int | None
+    older_at: int | None
+    start: bool
+    found_at: int
+
+
+class Holes(Struct, frozen=True):
+    """The open holes of a source, and what was done about them.
+
+    `walked`: date windows that were read whole since, as (listing, from, to). `tried_at`: when the last run that fills
+    began, 0 where there was none. `going`: one that still goes.
+    """
+
+    holes: list[Hole]
+    walked: list[tuple[str, int, int]]
+    tried_at: int = 0
+    going: int | None = None
 
 
 class PageResult(Struct, frozen=True):

@@ -9,7 +9,7 @@ from fyke.ports.frontier import Frontier
 from fyke.ports.known import FilterStats, KnownFilter
 from fyke.ports.ledger import Desk, ItemBook, Ledger, RunBook, SourceBook, StateBook
 from fyke.ports.lock import Lock
-from fyke.ports.source import Source, SourceChecks, SourceConnect, SourceSchedule
+from fyke.ports.source import Source, SourceChecks, SourceConnect, SourceFill, SourceSchedule
 from fyke.ports.time import Clock
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "SourceBook",
     "SourceChecks",
     "SourceConnect",
+    "SourceFill",
     "SourceSchedule",
     "StateBook",
 ]

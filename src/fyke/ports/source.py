@@ -55,6 +55,18 @@ class SourceChecks(Struct, frozen=True):
     coverage: dict[str, float] = {}
 
 
+class SourceFill(Struct, frozen=True):
+    """How older entries are asked for by date. `window` in ms; `paged` and `max_pages` of one window.
+
+    `aside`: the rows have fields of their own, so that items which are known stay as they are.
+    """
+
+    window: int
+    max_pages: int = 100
+    paged: bool = True
+    aside: bool = False
+
+
 class Source(Protocol):
     resolved: ResolvedSource
     schedule: SourceSchedule
@@ -68,6 +80,8 @@ class Source(Protocol):
     """Whether a list can have more than one page."""
     steps: int
     """Number of detail steps (hops); 0: the entry is the record."""
+    fill: SourceFill | None
+    """Whether date windows can be asked for: listings that `policy.windows` makes."""
 
     def listings(self) -> list[Listing]:
         """At least one; several with `each`. One that discovers stands for those that its pass finds in each run."""

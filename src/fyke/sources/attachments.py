@@ -37,7 +37,7 @@ from fyke.model import (
 from fyke.policy.attaching import SUFFIX, attached_scope, attached_source, attached_table
 from fyke.policy.identity import content_hash, fingerprint, rule_text
 from fyke.policy.units import parse_size
-from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
+from fyke.ports.source import SourceChecks, SourceConnect, SourceFill, SourceSchedule
 from fyke.sources.addresses import absolute_url
 from fyke.sources.faults import Fault, Misfit, Path
 from fyke.sources.markup import sane, squeeze
@@ -154,6 +154,7 @@ class AttachmentSource:
     compared: tuple[str, ...] = ("url", "size", "sha256")
     paged = False
     steps = 1
+    fill: SourceFill | None = None
 
     def __init__(self, owner: ResolvedSource, attachments: Attachments, fetch: FetchPolicy) -> None:
         self.fetch = replace(

@@ -26,6 +26,7 @@ from fyke.ports.source import SourceChecks, SourceConnect, SourceSchedule
 from fyke.sources.attachments import COLUMNS, AttachmentSource, compile_attachments
 from fyke.sources.each import DISCOVER, listings_of
 from fyke.sources.faults import Fault, Path
+from fyke.sources.filling import compile_fill, sample
 from fyke.sources.importing import import_name
 from fyke.sources.paging import ListRequests
 from fyke.sources.placeholders import PAGE
@@ -151,9 +152,11 @@ class _Compiler:
         key = compile_path(self._key_rule(data["identity"]["key"], ("identity", "key")), key_setting)
         ignore = _listed(data.get("updates", {}).get("ignore"))
         maker = discovery.request if discovery else None
-        lanes = self._lanes(
-            [(maker.make(each.values) if maker else requests.make(each.values, None)).url for each in listings]
-        )
+        fill = compile_fill(data["listing"], values, self._fields, self.secrets, self.folder)
+        urls = [(maker.make(each.values) if maker else requests.make(each.values, None)).url for each in listings]
+        if fill is not None and discovery is None:
+            urls += [sample(each.values, fill) for each in listings]
+        lanes = self._lanes(urls)
         return Plan(
             resolved=self._resolved(columns, bool(steps), lanes),
             schedule=self.schedule,
@@ -174,6 +177,7 @@ class _Compiler:
             ignore=tuple(compile_regex(text, ("updates", "ignore", at)) for at, text in enumerate(ignore)),
             types=self.types,
             discovery=discovery,
+            fill=fill,
         )
 
     def _resolved(self, columns: tuple[Column, ...], has_detail: bool, lanes: tuple[LanePolicy, ...]) -> ResolvedSource:

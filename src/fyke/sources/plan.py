@@ -102,6 +102,21 @@ class Discovery:
 
 
 @dataclass(frozen=True)
+class FillPlan:
+    """How a date window is read; `window` in ms. `aside`: with fields of its own, so that known items stay as they
+    are.
+    """
+
+    requests: ListRequests
+    rows: Rows | None
+    fields: tuple[FieldReading, ...]
+    window: int
+    max_pages: int
+    exclusive: bool
+    aside: bool
+
+
+@dataclass(frozen=True)
 class Plan:
     """All of a compiled source."""
 
@@ -124,6 +139,7 @@ class Plan:
     attachments: Attachments | None = None
     types: Mapping[str, ColumnType] = field(default_factory=dict)
     discovery: Discovery | None = None
+    fill: FillPlan | None = None
 
     def context(self, document: Document, values: Mapping[str, str], fields: dict[str, Any]) -> Context:
         return Context(document, self.zone, values, fields)

@@ -10,17 +10,15 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fyke.sources.attachments import ATTACHMENTS
-from fyke.sources.faults import Fault, Path
 from fyke.sources.fieldshape import FIELD_NAME, SELECTOR, fields_shape
+from fyke.sources.listshape import FILL, PAGES, REQUEST, ROW_KEYS, ROW_KINDS, ROWS, WORDS
 from fyke.sources.shapes import (
     DURATION,
     NO_EFFECT,
     RATE,
     REFUSED,
     SIZE,
-    Anything,
     Either,
-    Flag,
     Key,
     ListOf,
     MapOf,
@@ -39,7 +37,6 @@ LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         ("source", "alerts"): NO_EFFECT,
         ("detail", "snapshot"): NO_EFFECT,
-        ("listing", "fill"): NO_EFFECT,
         ("checks", "new_items"): NO_EFFECT,
         ("checks", "learn"): NO_EFFECT,
         ("request", "body"): REFUSED,
@@ -55,93 +52,6 @@ LATER: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 )
 
 ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
-_WORDS: Final = MapOf(Scalar(), r"[^\r\n]+", "a name")
-
-
-def _request_of_one_body(request: Mapping[str, Any], path: Path) -> None:
-    if "form" in request and "json" in request:
-        raise Fault("'form' and 'json' stand together", path, hint="a request has one body")
-    if ("form" in request or "json" in request) and request.get("method", "POST") == "GET":
-        raise Fault("a GET has no body", path, hint="write method: POST")
-
-
-REQUEST: Final = Section(
-    "request",
-    {
-        "url": Key(Text(), "The address, with {placeholders}.", required=True),
-        "method": Key(Text(choices=("GET", "POST")), "GET, or POST (the default where there is a body)."),
-        "query": Key(_WORDS, "Parameters of the address."),
-        "headers": Key(_WORDS, "Headers of this request."),
-        "cookies": Key(_WORDS, "Cookies of this request; those that the site sets are not kept for the next one."),
-        "form": Key(_WORDS, "The body as a form."),
-        "json": Key(Anything(), 'The body as JSON; "{page:int}" gives a number, `:number` and `:bool` likewise.'),
-    },
-    extra=_request_of_one_body,
-)
-PAGES: Final = Section(
-    "pages",
-    {
-        "number": Key(
-            Section(
-                "number",
-                {
-                    "first": Key(Scalar(), "What {page} is on page one.", required=True),
-                    "then": Key(Text(), "What {page} is on later pages, with {n}; default the number itself."),
-                    "from": Key(Whole(0, 10**9), "n of page two; default first + 1 where first is a number, else 1."),
-                },
-            ),
-            "Pages by number.",
-        ),
-        "offset": Key(
-            Section(
-                "offset",
-                {
-                    "step": Key(Whole(1, 10**6), "How many rows a page is on.", required=True),
-                    "first": Key(Whole(0, 10**6), "{offset} of page one. Default 0."),
-                },
-            ),
-            "Pages by the number of rows before them, with {offset} in the request.",
-        ),
-        "next": Key(SELECTOR, "The address of the next page; a page without one is the last."),
-        "cursor": Key(
-            SELECTOR,
-            "What the next page is asked with, as {cursor}. A page without one is the last; a cursor that comes again is "
-            "a gap.",
-        ),
-        "link_header": Key(Flag(), 'The next page is the address with rel="next" in the header Link.'),
-        "first": Key(Scalar(), "What {cursor} is on page one; left out: what it stands in is left out there."),
-        "request": Key(REQUEST, "How pages after the first are asked for, where page one is asked for in another way."),
-        "carry": Key(
-            MapOf(SELECTOR, FIELD_NAME, least=1),
-            "Values read from each page for the request of the next, by name of their {placeholder}: `__VIEWSTATE`.",
-        ),
-        "total": Key(SELECTOR, "How many rows the site says it has: a hint, never a proof of the end."),
-        "last": Key(SELECTOR, "The number of the last page, as the site says it: a hint, never a proof of the end."),
-        "more": Key(SELECTOR, "Whether the site says that more pages follow: a value, or an element that is there."),
-        "max": Key(Whole(1, 100_000), "Pages read at most; reaching it unconnected is a gap. Default 100."),
-    },
-    one_of=("number", "offset", "next", "cursor", "link_header"),
-)
-_ROWS: Final[Mapping[str, Key]] = MappingProxyType(
-    {
-        "in": Key(Text(), "The container of the rows; missing = the page does not fit."),
-        "css": Key(Text(), "Each row; `> li` begins at the container."),
-        "xpath": Key(Text(), "Each row, by XPath."),
-        "json": Key(Text(), "A JMESPath to the list of rows; `@` is the root."),
-        "columns": Key(Text(), "A JMESPath to columns side by side: a mapping of lists, or a list of lists."),
-        "feed": Key(Text(choices=("entries",)), "`entries`: of RSS 0.9x, 1.0, 2.0, Atom or a JSON Feed."),
-        "sitemap": Key(Text(choices=("urls",)), "`urls`: of a sitemap, also packed (`.xml.gz`); an index is followed."),
-        "regex": Key(
-            Text(), "Where JSON begins in the page's source (group 1), for `json` or `columns`: JSON in a script."
-        ),
-    }
-)
-_ROW_KINDS: Final = ("css", "xpath", "json", "columns", "feed", "sitemap")
-ROWS: Final = Section(
-    "rows",
-    {**_ROWS, "pinned": Key(Text(), "What a pinned row matches; default 置顶 marked in its text.")},
-    one_of=_ROW_KINDS,
-)
 CONNECT: Final = Either(
     (
         (str, Text(choices=("all",))),
@@ -179,7 +89,7 @@ SCHEDULE: Final = Section(
 FETCH: Final = Section(
     "fetch",
     {
-        "headers": Key(_WORDS, "Headers of every request."),
+        "headers": Key(WORDS, "Headers of every request."),
         "timeout": Key(
             Section(
                 "timeout",
@@ -245,7 +155,7 @@ DISCOVER: Final = Section(
         "request": Key(
             REQUEST, "How the page that names the values is asked for, as `listing.request`.", required=True
         ),
-        "rows": Key(Section("rows", _ROWS, one_of=_ROW_KINDS), "The rows that give one listing each.", required=True),
+        "rows": Key(Section("rows", ROW_KEYS, one_of=ROW_KINDS), "The rows that give one listing each.", required=True),
         "fields": Key(
             fields_shape(python=False),
             "The values of a row, by name of their {placeholder}; together they name its listing.",
@@ -276,6 +186,9 @@ EACH: Final = Either(
 
 
 def listing(python: bool) -> Section:
+    filling = (
+        {} if python else {"fill": Key(FILL, "How older entries are asked for by date: fills holes, and `fyke fill`.")}
+    )
     return Section(
         "listing",
         {
@@ -288,6 +201,7 @@ def listing(python: bool) -> Section:
                 CONNECT, "When a walk has connected to what was known; or `all`: the list is walked to its end."
             ),
             "start": Key(Text(), "How far back the first walk goes: a duration, a date, or `all`; left out: page one."),
+            **filling,
         },
     )
 

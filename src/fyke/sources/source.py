@@ -6,6 +6,7 @@ Keeps P2 at its first step: every row becomes an entry or a refused entry, never
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,11 +28,13 @@ from fyke.model import (
 from fyke.policy.identity import content_hash, fingerprint, key_of
 from fyke.policy.politeness import lane_of
 from fyke.policy.revisits import next_visit
+from fyke.ports.source import SourceFill
 from fyke.sources.attachments import AttachmentSource
 from fyke.sources.document import Document
 from fyke.sources.each import read_listings
 from fyke.sources.faults import Misfit, StepFailed
 from fyke.sources.feeds import FeedEntry
+from fyke.sources.filling import asked
 from fyke.sources.markup import sane, squeeze
 from fyke.sources.nodes import Context, raw_of, stored_value, text_of
 from fyke.sources.paging import parts_of_index
@@ -59,6 +62,13 @@ class FileSource:
         self.paged = plan.requests.paged
         self.steps = len(plan.steps)
         self.attached = AttachmentSource(plan.resolved, plan.attachments, plan.fetch) if plan.attachments else None
+        self.fill: SourceFill | None = None
+        self._windows: FileSource | None = None
+        if (fill := plan.fill) is not None:
+            self.fill = SourceFill(fill.window, fill.max_pages, fill.requests.paged, fill.aside)
+            self._windows = FileSource(
+                replace(plan, requests=fill.requests, rows=fill.rows, fields=fill.fields, fill=None, discovery=None)
+            )
         self._required = tuple(field.name for field in plan.fields if field.required)
         # The rows of a list share few times.
         self._epoch_ms = lru_cache(maxsize=512)(epoch_ms)
@@ -69,6 +79,8 @@ class FileSource:
         return list(self.plan.listings)
 
     def list_request(self, listing: Listing, cursor: dict[str, Any] | None) -> Request:
+        if listing.filled and self.plan.fill is not None and self._windows is not None:
+            return self._windows.list_request(asked(listing, self.plan.fill), cursor)
         if listing.discovers and self.plan.discovery is not None:
             return self.plan.discovery.request.make(listing.values)
         return self.plan.requests.make(listing.values, cursor)
@@ -88,6 +100,8 @@ class FileSource:
             return FoundListings(Outcome.ERROR, str(error))
 
     def read_page(self, listing: Listing, response: Response, cursor: dict[str, Any] | None) -> ListPage:
+        if listing.filled and self.plan.fill is not None and self._windows is not None:
+            return self._windows.read_page(asked(listing, self.plan.fill), response, cursor)
         try:
             document = Document.of(response)
             context = self.plan.context(document, listing.values, {})

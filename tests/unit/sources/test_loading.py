@@ -95,10 +95,10 @@ def test_a_good_file_says_all_that_the_pipeline_asks(tmp_path: Path) -> None:
         (("connect:", "conect:"), 15, "listing.conect", "the key 'conect' is not known (did you mean 'connect'?)"),
         (("squeeze", "sqeeze"), 12, "listing.fields.title.then[0]", "the step 'sqeeze' is not known (did you mean"),
         (("{css: b,", "{csss: b,"), 12, "listing.fields.title.csss", "(did you mean 'css'?)"),
-        (("title: A site", "id: again"), 2, "", "the key 'id' is written twice, first in line 1"),
+        (("title: A site", "id: again"), 2, "id", "the key 'id' is written twice, first in line 1"),
         (("id: site\n", "id: 7\n"), 1, "id", "is 7, not text (put it in quotes)"),
         (("id: site\n", "id: a b\n"), 1, "id", "'a b' does not fit"),
-        (("store: {table: news}", ""), 1, "", "'store' is missing"),
+        (("store: {table: news}", ""), 1, "store", "'store' is missing"),
         (("{total: 30s}", "{total: 30}"), 26, "fetch.timeout.total", "'30' is no duration"),
         (("lookback: 36h", "lookback: 36 hours"), 15, "listing.connect.lookback", "is no duration"),
         (("{known: 20,", "{known: many,"), 15, "listing.connect.known", "is 'many', not a whole number"),
@@ -131,10 +131,10 @@ def test_a_good_file_says_all_that_the_pipeline_asks(tmp_path: Path) -> None:
         (("    title: {css: b,", "    _t: {css: b,"), 12, "listing.fields._t", "the name '_t' does not fit"),
         (("    title: {css: b,", "    page: {css: b,"), 12, "listing.fields.page", "is taken by a placeholder"),
         (("{body: {css: div}}", "{published: {css: p}}"), 21, "detail.steps[0].fields.published", "is text here"),
-        (("title: A site", "title: [A"), None, "", "is no YAML"),
-        (("title: A site", "title: !!python/object:os.system x"), 2, "", "is not allowed"),
+        (("title: A site", "title: [A"), 3, "schedule", "is no YAML"),
+        (("title: A site", "title: !!python/object:os.system x"), 2, "title", "is not allowed"),
         (("title: A site", "extends: profiles/none"), 2, "extends", "there is no profile 'profiles/none'"),
-        (("title: A site", "listing: {}"), 6, "", "the key 'listing' is written twice"),
+        (("title: A site", "listing: {}"), 6, "listing", "the key 'listing' is written twice"),
     ],
 )  # fmt: skip
 def test_each_mistake_has_its_line_field_and_way_out(
@@ -228,12 +228,10 @@ alerts: {to: [x]}
 
 
 def test_keys_of_later_work_load_with_one_warning(tmp_path: Path) -> None:
-    text = GOOD.replace("  start: 7d\n", "  start: 7d\n  fill: {window: 1d}\n").replace(
-        "detail:\n", "detail:\n  snapshot: {keep: 400d}\n"
-    )
+    text = GOOD.replace("detail:\n", "detail:\n  snapshot: {keep: 400d}\n")
     loaded = load(tmp_path, text.replace("checks:\n", "checks:\n  new_items: {learn: weekday}\n") + LATER_KEYS)
     (warning,) = loaded.warnings
-    assert warning.endswith("no effect yet: listing.fill, detail.snapshot, checks.new_items, alerts")
+    assert warning.endswith("no effect yet: detail.snapshot, checks.new_items, alerts")
 
 
 def test_the_text_of_the_ledger_gives_the_same_source(tmp_path: Path) -> None:
