@@ -3,11 +3,11 @@
 import csv
 import io
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
-from fyke.cli.export import _as_csv, _as_lines, cell, line, safe
+from fyke.cli.export import columns_of
+from fyke.cli.export_files import CsvWriter, LineWriter, cell, line, safe
 from fyke.cli.output import ago, plain, shortened, table, when
 from fyke.model import Column, ColumnType, Fields, ResolvedSource, SourceRow
 
@@ -30,9 +30,14 @@ OWN: Fields = {
 }
 
 
-async def chunks(*rows: Fields) -> AsyncIterator[list[Fields]]:
+def written(kind: type[CsvWriter | LineWriter], *rows: Fields) -> str:
+    """What a writer makes of the rows, each in a chunk of its own."""
+    stream = io.StringIO()
+    writer = kind(stream, columns_of(ROW))
     for row in rows:
-        yield [row | OWN]
+        writer.write([row | OWN])
+    writer.end()
+    return stream.getvalue()
 
 
 def test_a_title_cannot_steer_the_terminal() -> None:
@@ -80,29 +85,24 @@ def test_what_only_looks_like_a_number_is_made_safe_in_a_number_column() -> None
     assert cell("-1+cmd|' /C calc'!A0", number=True) == "'-1+cmd|' /C calc'!A0"
 
 
-async def test_csv_has_the_declared_columns_in_order_and_only_safe_cells() -> None:
-    stream = io.StringIO()
+def test_csv_has_the_declared_columns_in_order_and_only_safe_cells() -> None:
     fields = {"title": '=HYPERLINK("http://x")', "budget": "-569800.00", "pages": -3, "open": True, "extra": [{"a": 1}]}
-    assert await _as_csv(stream, ROW, chunks(fields, {"title": "a\nb"})) == 2
-    head, first, second = csv.reader(io.StringIO(stream.getvalue()))
+    head, first, second = csv.reader(io.StringIO(written(CsvWriter, fields, {"title": "a\nb"})))
     assert head == ["title", "budget", "pages", "open", "extra", *OWN]
     assert first[:5] == ['\'=HYPERLINK("http://x")', "-569800.00", "-3", "true", '[{"a": 1}]']
     assert first[head.index("_key")] == "'-5"
     assert second[:5] == ["a\nb", "", "", "", ""]
 
 
-async def test_csv_of_no_rows_has_its_head() -> None:
-    stream = io.StringIO()
-    assert await _as_csv(stream, ROW, chunks()) == 0
-    assert stream.getvalue().startswith("title,budget,")
+def test_csv_of_no_rows_has_its_head() -> None:
+    assert written(CsvWriter).startswith("title,budget,")
 
 
-async def test_json_lines_keep_every_digit_of_a_number() -> None:
-    stream = io.StringIO()
+def test_json_lines_keep_every_digit_of_a_number() -> None:
     fields = {"title": "=1", "budget": "12345678901234567890.10", "pages": 3, "open": None, "extra": {"a": "b"}}
-    assert await _as_lines(stream, ROW, chunks(fields)) == 1
-    assert '"budget": 12345678901234567890.10' in stream.getvalue()
-    assert json.loads(stream.getvalue())["title"] == "=1"
+    text = written(LineWriter, fields)
+    assert '"budget": 12345678901234567890.10' in text
+    assert json.loads(text)["title"] == "=1"
 
 
 def test_a_number_column_that_holds_text_stays_json() -> None:

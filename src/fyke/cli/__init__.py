@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Annotated, Any, Final, cast
 
 import typer
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from fyke import __version__
@@ -23,8 +24,11 @@ from fyke.errors import FykeError, TransientError, UsageError
 # Name, module, and the line that `fyke --help` shows without loading it.
 VERBS: Final = {
     "demo": ("demo", "Collect from a site on this machine, with faults, and show the proof."),
+    "init": ("init", "Make a project: settings, one source that works, a .gitignore."),
+    "new": ("new", "Read a list page and propose a source file for it."),
     "try": ("try_", "Read a page with a source and show what comes out; nothing is stored."),
     "source": ("source", "Look at sources, check and apply them, pause and resume them."),
+    "record": ("record", "Keep pages of a site beside its source, to test rules offline."),
     "run": ("run", "Collect: for good, or once until nothing is due."),
     "scheduler": ("scheduler", "One role of many machines: open runs when they are due, keep the frontier right."),
     "worker": ("worker", "One role of many machines: collect what is due, in processes of their own."),
@@ -38,7 +42,8 @@ VERBS: Final = {
     "ignore": ("ignore", "Close one item by hand, with a reason."),
     "forget": ("forget", "Remove items with all that belongs to them."),
     "submit": ("submit", "Add addresses by hand."),
-    "export": ("export", "Write the rows of a source as CSV or JSON lines."),
+    "query": ("query", "Look at the rows of a source, without SQL."),
+    "export": ("export", "Write the rows of a source as CSV, JSON lines, Parquet or XLSX."),
     "ledger": ("ledger", "Move the ledger to another database."),
     "doctor": ("doctor", "Check settings, servers and this machine, and say what to change."),
     "migrate": ("migrate", "Make the ledger's tables, or bring them to this release."),
@@ -50,6 +55,16 @@ VERBS: Final = {
 class AllVerbs(Verbs):
     """The verbs of the table; a module is imported when its verb is asked for."""
 
+    naming = False
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        # A shell that waits for names needs none of what is behind them.
+        self.naming = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.naming = False
+
     def verb_lines(self) -> list[tuple[str, str]]:
         return [(name, text) for name, (_, text) in VERBS.items()]
 
@@ -59,6 +74,8 @@ class AllVerbs(Verbs):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in VERBS:
             return None
+        if self.naming:
+            return TyperCommand(cmd_name, help=VERBS[cmd_name][1])
         module = import_module(f"fyke.cli.{VERBS[cmd_name][0]}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
@@ -71,7 +88,7 @@ class AllVerbs(Verbs):
 
 
 app = typer.Typer(
-    **APP,
+    **APP | {"add_completion": True},
     cls=AllVerbs,
     no_args_is_help=True,
     epilog="Begin with `fyke demo`. Settings: fyke.toml, FYKE_* variables, `fyke settings show`.",

@@ -13,6 +13,7 @@ import typer
 from msgspec import Struct
 
 from fyke.app import apply_sources, find_source, named_sources, open_ledger, open_stores, pick_sources
+from fyke.cli import source_rules
 from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, Reason
 from fyke.cli.output import plain, print_json, say, table, when
@@ -234,3 +235,6 @@ async def remove(loaded: Loaded, source: Id) -> None:
                 )
         fresh = await stores.ledger.remove_source(source)
     say(f"{source} is out of work." if fresh else f"{source} was removed before.")
+
+
+source_rules.add(app)

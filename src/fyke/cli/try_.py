@@ -9,19 +9,22 @@ import typer
 from msgspec import Struct, field
 
 from fyke.app import find_source
-from fyke.app.trial import open_trial
+from fyke.app.trial import Trial, open_trial
 from fyke.cli.flags import Json
 from fyke.cli.output import plain, print_json, say, shortened, table
 from fyke.cli.verb import one_verb, verb
 from fyke.errors import FetchFailed, UsageError, nearest
 from fyke.fetchers.encoding import decode
 from fyke.model import Fields, Listing, ListPage, Outcome, Response
+from fyke.pipeline.discovering import all_listings
 from fyke.pipeline.requests import judge
 from fyke.ports import Source
 from fyke.settings import Loaded
+from fyke.sources.hits import Hit, Hits, detail_hits, list_hits
 
 LARGEST_PAGE: Final = 64 * 2**20
 SHOWN_FIELDS: Final = 6
+MOST_INDEXES: Final = 4
 TYPES: Final = {
     **dict.fromkeys((".html", ".htm"), "text/html"),
     **dict.fromkeys((".xml", ".rss", ".atom", ".rdf"), "application/xml"),
@@ -29,6 +32,13 @@ TYPES: Final = {
 }
 
 app = one_verb()
+
+
+class ListTried(Struct):
+    """A list page as it was read, and on how many rows each selector hit."""
+
+    page: ListPage
+    hits: Hits = field(default_factory=Hits)
 
 
 class DetailTried(Struct):
@@ -39,6 +49,7 @@ class DetailTried(Struct):
     missing: list[str] = field(default_factory=list)
     reason: str = ""
     key: str | None = None
+    hits: Hits = field(default_factory=Hits)
 
 
 @verb(app, "try", example="fyke try sources/ccgp.yaml --page saved.html --url https://www.ccgp.gov.cn/cggg/zygg/")
@@ -58,15 +69,20 @@ async def try_source(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Read a list page (or a detail page) with a source and show what comes out. Nothing is stored.
+    """Read a list page (or a detail page) with a source; show what comes out, and on how many rows each selector hit.
 
-    Without --page it is fetched, as politely as the source says and as robots.txt allows. Exits with 1 where the
-    outcome is not ok.
+    Nothing is stored. Without --page it is fetched, as politely as the source says and as robots.txt allows. Exits with
+    1 where the outcome is not ok.
     """
     one = find_source(loaded.settings, source)
     if page is None and (url is not None or step is not None):
         raise UsageError("--url and --step go with --page", hint="without --page the source's own addresses are used")
-    chosen = _listing(one, listing)
+    try:
+        chosen = await _chosen(loaded, one, listing, saved=page is not None)
+    except FetchFailed as error:
+        failed, unknown = ListTried(ListPage(Outcome(error.outcome), error.reason)), one.listings()[0]
+        print_json(_list_json(one, unknown, failed)) if as_json else _show_list(one, unknown, failed)
+        return 1
     if detail:
         if not one.steps:
             raise UsageError(f"source {one.resolved.id!r} has no detail pages", hint="leave --detail out")
@@ -75,11 +91,24 @@ async def try_source(
         return 0 if tried.outcome is Outcome.OK else 1
     found = _saved_list(one, chosen, page, url) if page is not None else await _fetched_list(loaded, one, chosen)
     print_json(_list_json(one, chosen, found)) if as_json else _show_list(one, chosen, found)
-    return 0 if found.outcome is Outcome.OK else 1
+    return 0 if found.page.outcome is Outcome.OK else 1
 
 
-def _listing(source: Source, name: str | None) -> Listing:
-    listings = {listing.name: listing for listing in source.listings()}
+async def _chosen(loaded: Loaded, source: Source, name: str | None, *, saved: bool) -> Listing:
+    """The list of this name, or the first one; lists that the site names are asked for, unless a page is at hand."""
+    discovers = any(listing.discovers for listing in source.listings())
+    if saved and discovers:
+        values = dict(part.split("=", 1) for part in (name or "").split(",") if "=" in part)
+        if not values:
+            raise UsageError(
+                "the site names the lists of this source", hint="say which one this is: --listing NAME=VALUE"
+            )
+        return Listing(name or "", values)
+    found = source.listings()
+    if discovers:
+        async with open_trial(loaded.settings, source) as trial:
+            found = await all_listings(source, trial.fetch)
+    listings = {listing.name: listing for listing in found}
     if name is None:
         return next(iter(listings.values()))
     if name not in listings:
@@ -112,13 +141,17 @@ def _saved_headers(page: Path) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, colon, value in lines if colon and " " not in name.strip()}
 
 
-def _saved_list(source: Source, listing: Listing, page: Path, url: str | None) -> ListPage:
+def _saved_list(source: Source, listing: Listing, page: Path, url: str | None) -> ListTried:
     response = saved_response(source, page, url or source.list_request(listing, None).url)
     try:
         judge(response, source.fetch)
     except FetchFailed as error:
-        return ListPage(Outcome(error.outcome), error.reason)
-    return source.read_page(listing, response, None)
+        return ListTried(ListPage(Outcome(error.outcome), error.reason))
+    return _list_tried(source, listing, response)
+
+
+def _list_tried(source: Source, listing: Listing, response: Response) -> ListTried:
+    return ListTried(source.read_page(listing, response, None), list_hits(source, listing, response))
 
 
 def _saved_detail(source: Source, page: Path, url: str | None, step: int | None) -> DetailTried:
@@ -132,45 +165,62 @@ def _saved_detail(source: Source, page: Path, url: str | None, step: int | None)
     except FetchFailed as error:
         return DetailTried(Outcome(error.outcome), reason=error.reason)
     found = source.read_detail(number - 1, response, entry)
+    hits = detail_hits(source, number - 1, response, entry)
     if found.outcome is not Outcome.OK:
-        return DetailTried(found.outcome, found.fields or None, found.missing, found.reason)
+        return DetailTried(found.outcome, found.fields or None, found.missing, found.reason, hits=hits)
     record, _, _ = source.record(entry, found.fields)
-    return DetailTried(found.outcome, record, found.missing, found.reason)
+    return DetailTried(found.outcome, record, found.missing, found.reason, hits=hits)
 
 
-async def _fetched_list(loaded: Loaded, source: Source, listing: Listing) -> ListPage:
+async def _fetched_list(loaded: Loaded, source: Source, listing: Listing) -> ListTried:
     async with open_trial(loaded.settings, source) as trial:
         try:
-            response = await trial.fetch(source.list_request(listing, None))
+            page, response = await _first_page(trial, source, listing)
         except FetchFailed as error:
-            return ListPage(Outcome(error.outcome), error.reason)
-    return source.read_page(listing, response, None)
+            return ListTried(ListPage(Outcome(error.outcome), error.reason))
+    return ListTried(page, list_hits(source, listing, response))
+
+
+async def _first_page(trial: Trial, source: Source, listing: Listing) -> tuple[ListPage, Response]:
+    """Page one; of an index of sitemaps the first sitemap."""
+    page, cursor = ListPage(Outcome.OK, index=True), None
+    for _ in range(MOST_INDEXES):
+        response = await trial.fetch(source.list_request(listing, cursor))
+        page = source.read_page(listing, response, cursor)
+        if not page.index or page.next is None:
+            break
+        cursor = page.next
+    return page, response
 
 
 async def _fetched_detail(loaded: Loaded, source: Source, listing: Listing) -> DetailTried:
     async with open_trial(loaded.settings, source) as trial:
         try:
-            response = await trial.fetch(source.list_request(listing, None))
-            page = source.read_page(listing, response, None)
+            page, _ = await _first_page(trial, source, listing)
             if page.outcome is not Outcome.OK:
                 return DetailTried(page.outcome, reason=f"the list page: {page.reason}")
             if not page.entries:
                 return DetailTried(Outcome.EMPTY, reason="the list page has no entry")
             entry = page.entries[0]
-            fields = dict(entry.fields)
+            fields, hits = dict(entry.fields), Hits()
             for step in range(source.steps):
                 response = await trial.fetch(source.detail_request(step, fields))
                 found = source.read_detail(step, response, fields)
+                hits.rows, more = 1, detail_hits(source, step, response, fields)
+                hits.fields += more.fields
                 if found.outcome is not Outcome.OK:
-                    return DetailTried(found.outcome, found.fields or None, found.missing, found.reason, entry.key)
+                    tried = DetailTried(found.outcome, found.fields or None, found.missing, found.reason, entry.key)
+                    tried.hits = hits
+                    return tried
                 fields |= found.fields
         except FetchFailed as error:
             return DetailTried(Outcome(error.outcome), reason=error.reason)
     record, _, _ = source.record(entry.fields, fields)
-    return DetailTried(Outcome.OK, record, key=entry.key)
+    return DetailTried(Outcome.OK, record, key=entry.key, hits=hits)
 
 
-def _list_json(source: Source, listing: Listing, page: ListPage) -> dict[str, Any]:
+def _list_json(source: Source, listing: Listing, tried: ListTried) -> dict[str, Any]:
+    page = tried.page
     return {
         "outcome": page.outcome,
         "entries": [{"key": entry.key, "fields": entry.fields} for entry in page.entries],
@@ -178,6 +228,7 @@ def _list_json(source: Source, listing: Listing, page: ListPage) -> dict[str, An
         "next": None if page.next is None else _next_address(source, listing, page),
         "reason": page.reason,
         "listing": listing.name,
+        "hits": tried.hits.fields,
     }
 
 
@@ -186,12 +237,17 @@ def _next_address(source: Source, listing: Listing, page: ListPage) -> str:
 
 
 def _detail_json(tried: DetailTried) -> dict[str, Any]:
-    return {"outcome": tried.outcome, "record": tried.record, "missing": tried.missing, "reason": tried.reason} | (
-        {"key": tried.key} if tried.key is not None else {}
-    )
+    return {
+        "outcome": tried.outcome,
+        "record": tried.record,
+        "missing": tried.missing,
+        "reason": tried.reason,
+        "hits": tried.hits.fields,
+    } | ({"key": tried.key} if tried.key is not None else {})
 
 
-def _show_list(source: Source, listing: Listing, page: ListPage) -> None:
+def _show_list(source: Source, listing: Listing, tried: ListTried) -> None:
+    page = tried.page
     say(
         f"{source.resolved.id}, listing {listing.name}: {page.outcome}"
         + (f": {plain(page.reason)}" if page.reason else "")
@@ -207,6 +263,36 @@ def _show_list(source: Source, listing: Listing, page: ListPage) -> None:
         say(f"refused row {entry.position}: {plain(entry.reason)}: {shortened(entry.raw, 100)}")
     if page.next is not None:
         say(f"next page: {_next_address(source, listing, page)}")
+    _show_hits(tried.hits)
+
+
+def _show_hits(hits: Hits) -> None:
+    """What each selector found, so that one that misses rows is seen."""
+    if not hits.fields:
+        return
+    say()
+    of = f"of {hits.rows} rows" if hits.rows != 1 else "on the page"
+    table(
+        ("FIELD", "SELECTOR", f"FOUND {of}", "VALUES", ""),
+        [
+            (
+                each.field if each.branch is None else f"  {each.branch + 1}.",
+                shortened(each.selector, 80),
+                each.found,
+                each.values,
+                _judgement(each),
+            )
+            for each in hits.fields
+        ],
+    )
+
+
+def _judgement(hit: Hit) -> str:
+    if hit.branch is not None or hit.values == hit.rows:
+        return ""
+    if hit.found == 0:
+        return "finds nothing"
+    return "found, but its steps give no value" if hit.values < hit.found else "not on every row"
 
 
 def _show_detail(source: Source, tried: DetailTried) -> None:
@@ -216,3 +302,4 @@ def _show_detail(source: Source, tried: DetailTried) -> None:
         table(("FIELD", "VALUE"), [(name, shortened(value, 200)) for name, value in tried.record.items()])
     if tried.missing:
         say(f"missing: {', '.join(tried.missing)}")
+    _show_hits(tried.hits)

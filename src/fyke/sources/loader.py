@@ -21,6 +21,7 @@ from fyke.sources.yamlfile import read_yaml
 MOST_PROFILES: Final = 20
 SUFFIXES: Final = (".yaml", ".yml")
 PROFILES: Final = "profiles"
+REFERENCE: Final = "docs/reference/source-file.md"
 
 # Mappings that are merged key by key; any other value of a file replaces its profile's.
 _MERGED: Final = frozenset(
@@ -133,13 +134,21 @@ def _compiled(merged: _Merged, path: Path, secrets: Secrets | None) -> Loaded:
         source = compile_source(data, folder=folder, secrets=secrets)
         ignored = check(data, python="source" in data)
     except Fault as fault:
-        raise fault.located(str(path), merged.lines) from fault
+        raise _with_way_out(fault.located(str(path), merged.lines)) from fault
     except UsageError as error:
         if error.file is not None:
             raise
-        raise UsageError(error.message, file=str(path), field=error.field, hint=error.hint) from error
+        found = UsageError(error.message, file=str(path), line=1, field=error.field, hint=error.hint)
+        raise _with_way_out(found) from error
     warnings = [f"{path}: {NO_EFFECT}: {', '.join(ignored)}"] if ignored else []
     return Loaded(source, warnings, path)
+
+
+def _with_way_out(error: UsageError) -> UsageError:
+    """Every mistake names a field and what to do: where nothing better is known, where that is described."""
+    field = error.field or "id"
+    hint = error.hint or f"`{field.partition('.')[0].partition('[')[0]}` is described in {REFERENCE}"
+    return UsageError(error.message, file=error.file, line=error.line or 1, field=field, hint=hint)
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> _Merged:

@@ -251,7 +251,7 @@ class Section:
             self.check_key(name, part, (*path, name), notes)
         missing = [name for name, key in self.keys.items() if key.required and name not in value]
         if missing:
-            raise Fault(f"'{missing[0]}' is missing", path, hint=self.keys[missing[0]].doc)
+            raise Fault(f"'{missing[0]}' is missing", (*path, missing[0]), hint=self.keys[missing[0]].doc)
         given = [name for name in self.one_of if name in value]
         if self.one_of and len(given) != 1:
             what = f"{' and '.join(given)} stand together" if given else "is not said"

@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fyke.errors import UsageError
 from fyke.sources.faults import Path as Place
+from fyke.sources.faults import dotted
 
 LARGEST_FILE: Final = 1_000_000
 MOST_PARTS: Final = 50_000
@@ -55,16 +56,32 @@ def parse_yaml(text: str, name: str) -> tuple[dict[str, Any], dict[Place, tuple[
         node = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = " ".join(part for part in (error.context, error.problem) if part)
-        raise UsageError(f"is no YAML: {what}", file=name, line=mark.line + 1 if mark else None) from error
+        what = " ".join(" ".join(part.split()) for part in (error.context, error.problem) if part)
+        line = mark.line + 1 if mark else 1
+        raise UsageError(f"is no YAML: {what}", file=name, line=line, field=_near(text, line), hint=_CLOSE) from error
     except (YAMLError, ValueError, RecursionError) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(f"is no YAML: {what}", file=name) from error
+        line = text.count("\n", 0, getattr(error, "position", None) or 0) + 1
+        raise UsageError(f"is no YAML: {what}", file=name, line=line, field=_near(text, line), hint=_CLOSE) from error
     if not isinstance(node, MappingNode):
-        raise UsageError("holds no mapping", file=name, line=1, hint="begin with `id: NAME`")
+        raise UsageError("holds no mapping", file=name, line=1, field="id", hint="begin with `id: NAME`")
     reader = _Reader(name)
     data: dict[str, Any] = reader.value(node, ())
     return data, reader.lines
+
+
+_CLOSE: Final = "look there and just above: indentation by blanks, a blank after each colon, brackets and quotes closed"
+_KEY: Final = re.compile(r"( *)(?:- )?['\"]?([A-Za-z_][\w.-]*)['\"]?:")
+
+
+def _near(text: str, line: int) -> str:
+    """The key that a line stands at or below, for a text that cannot be read as a whole."""
+    path: list[tuple[int, str]] = []
+    for part in text.splitlines()[:line]:
+        if found := _KEY.match(part.replace("\t", " ")):
+            path = [(depth, name) for depth, name in path if depth < len(found[1])]
+            path.append((len(found[1]), found[2]))
+    return ".".join(name for _, name in path) or "id"
 
 
 class _Reader:
@@ -78,34 +95,37 @@ class _Reader:
     def value(self, node: Node, path: Place) -> Any:
         self.parts += 1
         if self.parts > MOST_PARTS or len(path) > DEEPEST:
-            raise self.fault(node, "is too large or nested too deep")
+            raise self.fault(node, path, "is too large or nested too deep", "a source file is short: take parts out")
         self.lines.setdefault(path, (self.name, node.start_mark.line + 1))
         if isinstance(node, MappingNode):
             return self.mapping(node, path)
         if isinstance(node, SequenceNode):
-            self.known_tag(node, "seq")
+            self.known_tag(node, path, "seq")
             return [self.value(part, (*path, at)) for at, part in enumerate(node.value)]
-        return self.scalar(node)
+        return self.scalar(node, path)
 
     def mapping(self, node: MappingNode, path: Place) -> dict[str, Any]:
-        self.known_tag(node, "map")
+        self.known_tag(node, path, "map")
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                raise self.fault(key_node, "a key is no text")
+                raise self.fault(key_node, path, "a key is no text", "a key is one word; quote what begins with { or [")
             key = str(key_node.value)
             if key == "<<":
-                raise self.fault(key_node, "the merge key << is not allowed; profiles are merged by `extends`")
+                raise self.fault(key_node, path, "the merge key << is not allowed", "profiles are merged by `extends`")
             if key in found:
                 first = self.lines[(*path, key)][1]
-                raise self.fault(key_node, f"the key '{key}' is written twice, first in line {first}")
+                hint = "keep one of them"
+                raise self.fault(
+                    key_node, (*path, key), f"the key '{key}' is written twice, first in line {first}", hint
+                )
             self.lines[(*path, key)] = (self.name, key_node.start_mark.line + 1)
             found[key] = self.value(value_node, (*path, key))
         return found
 
-    def scalar(self, node: Node) -> Any:
+    def scalar(self, node: Node, path: Place) -> Any:
         text = str(node.value)
-        tag = self.known_tag(node, "null", "bool", "int", "float", "str", "timestamp")
+        tag = self.known_tag(node, path, "null", "bool", "int", "float", "str", "timestamp")
         if tag == "null":
             return None
         if tag == "bool" and text.lower() in ("true", "false"):
@@ -116,11 +136,12 @@ class _Reader:
             return float(text)
         return text
 
-    def known_tag(self, node: Node, *known: str) -> str:
+    def known_tag(self, node: Node, path: Place, *known: str) -> str:
         tag = str(node.tag).removeprefix(_TAG)
         if tag not in known:
-            raise self.fault(node, f"the tag {node.tag} is not allowed")
+            raise self.fault(node, path, f"the tag {node.tag} is not allowed", "quote what begins with !")
         return tag
 
-    def fault(self, node: Node, message: str) -> UsageError:
-        return UsageError(message, file=self.name, line=node.start_mark.line + 1)
+    def fault(self, node: Node, path: Place, message: str, hint: str) -> UsageError:
+        line = node.start_mark.line + 1
+        return UsageError(message, file=self.name, line=line, field=dotted(path) or "id", hint=hint)
