@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
+from fyke.errors import FetchFailed
 from fyke.model import FetchPolicy, Request, Response, RunRow
+from fyke.pipeline.discovering import all_listings
 from fyke.pipeline.once import OnceReport
 from fyke.ports import Gate
 from fyke.sources.source import FileSource
@@ -413,3 +417,17 @@ def test_rows_named_twice_in_one_answer_are_one_item(tmp_path: Path) -> None:
         assert run.new == 2
 
     run_virtual(scene())
+
+
+async def test_commands_that_only_look_are_given_the_listings_that_are_found() -> None:
+    site, source = Channels(a=(), b=()), made(DISCOVER, head=HEAD)
+
+    async def fetch(request: Request) -> Response:
+        status, text = site(request)
+        return Response(request.url, status, {}, text.encode(), text)
+
+    assert [listing.name for listing in await all_listings(source, fetch)] == ["channel=a", "channel=b"]
+    site.channels = None
+    with pytest.raises(FetchFailed, match="no JSON"):
+        await all_listings(source, fetch)
+    assert [listing.name for listing in await all_listings(made(CURSOR, head=HEAD), fetch)] == ["main"]

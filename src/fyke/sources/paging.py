@@ -28,8 +28,8 @@ ITSELF: Final = "the page names itself as the next one"
 _HINTS: Final = ("total", "last", "more")
 _NUMBER: Final = re.compile(r"\d[\d,，]{0,18}")
 _NONE: Final = ("", "false", "0", "none", "null")
-_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^",;\s]*))?)*)')
-_PARAMETER: Final = re.compile(r'\s*;\s*([\w*-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",;\s]*)))?')
+LONGEST_HEADER: Final = 64_000
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[^",;]+|[,;]')
 _ANYWHERE: Final = ("accept", "accept-language", "user-agent")  # headers that may go to another host
 
 
@@ -253,16 +253,33 @@ class ListRequests:
 
 def next_of_header(header: str, url: str) -> str | None:
     """The address with rel="next" in a Link header (RFC 8288)."""
-    for link in _LINK.finditer(header):
-        relations = [part[2] or part[3] or "" for part in _PARAMETER.finditer(link[2]) if part[1].lower() == "rel"]
-        # Of several, the first one counts.
-        if relations and "next" in relations[0].lower().split():
+    header, at = header[:LONGEST_HEADER], 0
+    while (start := header.find("<", at)) >= 0 and (end := header.find(">", start)) >= 0:
+        at = end + 1
+        parameters = [""]
+        # Commas and semicolons inside quotes part nothing.
+        while (token := _TOKEN.match(header, at)) is not None and token[0] != ",":
+            at = token.end()
+            if token[0] == ";":
+                parameters.append("")
+            else:
+                parameters[-1] += token[0]
+        if _is_next(parameters):
             try:
-                found = urljoin(url, link[1].strip())
+                found = urljoin(url, header[start + 1 : end].strip())
             except ValueError:
                 return None
             return found if found.startswith(("http://", "https://")) else None
     return None
+
+
+def _is_next(parameters: list[str]) -> bool:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "rel":
+            # Of several, the first one counts.
+            return "next" in value.strip().strip('"').lower().split()
+    return False
 
 
 def part_of(rest: list[str], above: Sequence[str] = ()) -> dict[str, Any]:
