@@ -30,6 +30,7 @@ READS = {
     "ledger.expire_runs": 2,
     "ledger.beat": 2,
     "ledger.due": 2,
+    "ledger.revisit": 1,
     "ledger.due_keys": 1,
     "ledger.recognise": 3,
     "ledger.still_due": 3,
