@@ -227,10 +227,12 @@ async def test_a_full_memory_refuses_offers_whole_and_lets_everything_else_pass(
             assert await frontier.reap() == []
             stats = await frontier.stats()
             assert (stats.ready + stats.delayed, stats.acked, stats.buried) == (offered - 2, 1, 1)
+            assert stats.memory >= 1
             with pytest.raises(TransientError, match="memory is full"):
                 await frontier.offer([item(200_000)])
             server.ask("CONFIG", "SET", "maxmemory", 0)
             assert await frontier.offer([item(200_000)]) == 1
+            assert (await frontier.stats()).memory == 0, "there is no limit"
 
 
 def marks_and_entries(server: RedisServer) -> tuple[int, int]:
