@@ -39,4 +39,10 @@ class SpreadContract:
         )
         assert one is not None
         assert both is not None
-        assert (len(one), len(both)) == (2, 2)
+        (row,) = await book.ledger.runs("gov")
+        assert sorted(each.listing for each in row.passes) == [
+            "each.discover:city=bj",
+            "each.discover:city=sh",
+            "main",
+            "more",
+        ]

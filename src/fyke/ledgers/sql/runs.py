@@ -73,6 +73,7 @@ SELECT fence, run_id, source_id, listing_id, started_at, attempts, soft_failures
 WHERE id = ? AND state = 'running' FOR UPDATE
 """
 OWNER = f"SELECT s.name, s.hash FROM source s WHERE s.id = ? AND {ACTIVE}"
+OWNER_OF_PASS = "SELECT s.name FROM pass p JOIN source s ON s.id = p.source_id WHERE p.id = ?"
 START = "UPDATE pass SET fence = ?, worker = ?, started_at = ?, read_hash = ? WHERE id = ?"
 FENCED = "SELECT attempts, soft_failures FROM pass WHERE id = ? AND state = 'running' AND fence = ? FOR UPDATE"
 FAILED = "UPDATE pass SET attempts = ?, soft_failures = ?, failure = ? WHERE id = ?"
@@ -233,10 +234,13 @@ class RunStatements(Statements):
 def _spread(
     connection: Connection, pass_id: int, fence: int, end: PassEnd, found: list[tuple[Listing, str]], now: int
 ) -> list[Task] | None:
+    # The source before the run, as where it is paused or removed: new listings refer to it.
+    owner = connection.execute(OWNER_OF_PASS, (pass_id,)).fetchone()
+    source = lock_source(connection, owner[0]) if owner is not None else 0
     hold_run_of(connection, pass_id)
     if not finish_pass(connection, pass_id, fence, end, now):
         return None
-    run_id, source = connection.execute("SELECT run_id, source_id FROM pass WHERE id = ?", (pass_id,)).fetchone()
+    (run_id,) = connection.execute("SELECT run_id FROM pass WHERE id = ?", (pass_id,)).fetchone()
     numbers = listing_numbers(connection, source, [listing for listing, _ in found], now) if found else []
     walked = {number for (number,) in connection.execute("SELECT listing_id FROM pass WHERE run_id = ?", (run_id,))}
     pairs = zip(numbers, (lane for _, lane in found), strict=True)
