@@ -119,6 +119,13 @@ def test_new_proposes_a_source_that_try_reads_and_a_feed_stands_first(fyke: Fyke
     assert "is not overwritten" in fyke("new", lab, "-o", "sources/lab.yaml", code=2)
 
 
+def test_new_keeps_to_robots_txt(fyke: Fyke) -> None:
+    with site(robots="User-agent: *\nDisallow: /list/\n") as url:
+        out = fyke("new", f"{url}/list/index.html", "--private", "-o", "sources/lab.yaml", code=1)
+    assert "robots" in out
+    assert not Path("sources").exists()
+
+
 def test_new_reads_a_saved_page_and_asks_nobody(fyke: Fyke) -> None:
     rows = "".join(f'<li><a href="/n/{n}.html">Notice of the county {n}</a></li>' for n in range(5))
     Path("page.html").write_text(f'<ul class="list">{rows}</ul>', encoding="utf-8")
