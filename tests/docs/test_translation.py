@@ -117,6 +117,20 @@ def test_both_languages_show_the_same_blocks_links_tables_and_names(pair: tuple[
     assert different == []
 
 
+def test_what_differs_between_two_sections_is_found() -> None:
+    english = "```sh\nfyke run --once    # until done\n```\n\n| a | b |\n|---|---|\n| `gap` | x |\n\n    fyke audit\n"
+    chinese = "```sh\nfyke run --once    # 做完为止\n```\n\n| 甲 | 乙 |\n|---|---|\n| `gap` | 某 |\n\n    fyke audit\n"
+    assert (blocks(chinese), tables(chinese), spans(chinese)) == (blocks(english), tables(english), spans(english))
+    assert blocks(chinese.replace("--once", "--wait 2h")) != blocks(english)
+    assert blocks(chinese.replace("    fyke audit", "")) != blocks(english)
+    assert tables(chinese.replace("| `gap` | 某 |\n", "")) != tables(english)
+    assert spans(chinese.replace("`gap`", "`dead`")) != spans(english)
+    page, other = ZH / "how-to" / "run-every-day.md", DOCS / "how-to" / "run-every-day.md"
+    there = links("[限度](../explanation/promises.md#限度)", page)
+    assert there == links("[limits](../explanation/promises.md#limits)", other)
+    assert there != links("[limits](../explanation/promises.md#p4-polite)", other)
+
+
 @pytest.mark.parametrize("pair", THERE, ids=ids)
 def test_no_section_has_changed_in_one_language_alone(pair: tuple[Path, Path]) -> None:
     known = recorded().get(name(pair[0]), [])
