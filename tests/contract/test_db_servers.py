@@ -97,6 +97,47 @@ async def test_a_read_sees_one_moment(database: ServerDatabase) -> None:
     assert await rows(database) == [("a", 2), ("b", 1)]
 
 
+async def test_statements_that_go_together_are_all_written(database: ServerDatabase) -> None:
+    await database.write(lambda connection: connection.executemany(INSERT, [("x", 1), ("y", 2)]))
+    change, none = "UPDATE item SET n = ? WHERE key = ?", "DELETE FROM item WHERE key = ?"
+    many = [(f"many {number}", number) for number in range(200)]
+
+    def call(connection: Connection) -> None:
+        connection.together([(change, [(10, "x")]), (INSERT, [("a", 1), ("b", 2)]), (none, [])])
+        connection.together([(ADD, [("c", 1), ("c", 1)]), (change, [(20, "y")]), (INSERT, many)])
+        connection.together([])
+
+    await database.write(call)
+    found = dict(await rows(database))
+    assert len(found) == 205
+    assert [found[key] for key in "abcxy"] == [1, 2, 2, 10, 20]
+
+
+async def test_of_statements_that_go_together_all_are_refused_or_none(database: ServerDatabase) -> None:
+    await database.write(lambda connection: connection.execute(INSERT, ("x", 1)))
+    parts = [("UPDATE item SET n = ? WHERE key = ?", [(10, "x")]), (INSERT, [("a", 1), ("b", None)])]
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - each driver has its own
+        await database.write(lambda connection: connection.together(parts))
+    assert is_row_error(raised.value)
+    assert await rows(database) == [("x", 1)]
+
+
+async def test_a_look_sees_what_a_read_sees_and_asks_once(database: ServerDatabase) -> None:
+    await database.write(lambda connection: connection.execute(INSERT, ("a", 1)))
+    assert await database.look(lambda connection: connection.execute(ALL).fetchall()) == [("a", 1)]
+
+    def twice(connection: Connection) -> None:
+        for _ in range(2):
+            connection.execute(ALL)
+
+    if database.looks:
+        with pytest.raises(RuntimeError, match="one statement"):
+            await database.look(twice)
+    # The connections are as good as before.
+    await database.write(lambda connection: connection.execute(INSERT, ("b", 1)))
+    assert await database.look(lambda connection: connection.execute(ALL).fetchall()) == [("a", 1), ("b", 1)]
+
+
 def _wait(event: asyncio.Event) -> None:
     from fyke.db.bridge import ask
 

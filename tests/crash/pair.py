@@ -66,9 +66,9 @@ def altered(scripts: Mapping[str, Script], changes: Mapping[str, str], *names: s
 class TimedPostgres(PostgresDatabase):
     """The virtual clock waits for its answers."""
 
-    async def _transact(self, call: Callable[[Any], T], asked: float, *, read: bool, durable: bool) -> T:
+    async def _transact(self, call: Callable[[Any], T], asked: float, **how: bool) -> T:
         with owed():
-            return await super()._transact(call, asked, read=read, durable=durable)
+            return await super()._transact(call, asked, **how)
 
 
 class TimedConnection(Connection):

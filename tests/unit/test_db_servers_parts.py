@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fyke.db.address import parse_address
+from fyke.db.arrays import in_waves
+from fyke.db.batches import together
 from fyke.db.bridge import ask, bridged
 from fyke.db.connection import RepeatTransaction, listed
 from fyke.db.dialect import for_mysql
@@ -21,7 +23,6 @@ from fyke.db.errors import is_busy, is_lost, is_row_error, row_message
 from fyke.db.mysql_session import bindable, bound, in_powers
 from fyke.db.numbers import for_mariadb, plain_number
 from fyke.db.pool import Pool
-from fyke.db.postgres import in_waves
 from fyke.db.server_errors import translate_server
 from fyke.errors import TransientError, UsageError
 
@@ -351,6 +352,15 @@ def test_a_key_that_is_twice_in_a_batch_is_written_twice_in_its_order() -> None:
     assert in_waves(rows, (0,)) == [[("a", 1), ("b", 1), ("c", 1)], [("a", 2)], [("a", 3)]]
     assert in_waves(rows, ()) == [rows]
     assert in_waves(rows, (0, 1)) == [rows]
+
+
+def test_values_of_statements_that_are_one_stand_one_after_the_other() -> None:
+    first = ("INSERT INTO a SELECT p0 FROM unnest($1::int8[], $2::text[]) AS r(p0, p1)", 2)
+    second = ("UPDATE b SET x = '$1' FROM unnest($1::int8[]) AS r(p0) WHERE b.id = p0", 1)
+    assert together([first]) == first[0]
+    assert together([first, second]) == (
+        "WITH part1 AS (UPDATE b SET x = '$1' FROM unnest($3::int8[]) AS r(p0) WHERE b.id = p0) " + first[0]
+    )
 
 
 @given(st.integers(0, 300), st.integers(1, 64))

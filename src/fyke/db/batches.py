@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from operator import index
 
 from msgspec import Struct
@@ -11,6 +13,7 @@ from msgspec import Struct
 from fyke.db.dialect import LIST, POSTGRES_TYPES, shared
 from fyke.db.tokens import Token, closing, find, is_name, is_param, join, params, read, split
 
+_PLACE = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\d+)")
 # A value, and a value of a number column.
 PLAIN_VALUES = (["?"], ["number", "(", "?", ")"])
 
@@ -62,6 +65,25 @@ def copied_columns(sql: str) -> tuple[str, tuple[str, ...]] | None:
         return None
     columns = tuple(part[0].text.strip('"') for part in split(tokens[4:names]))
     return tokens[2].text.strip('"'), columns
+
+
+def together(statements: Sequence[tuple[str, int]]) -> str:
+    """One statement that does what several do. Each is a text for PostgreSQL and the number of its values, which stand
+    one after the other.
+
+    PostgreSQL runs the last of such parts first, and all of them after the statement itself: so here they are turned
+    round, and rows that many wait for are locked last when they stand last.
+    """
+    texts, first = [], 0
+    for sql, count in statements:
+        texts.append(_PLACE.sub(partial(_moved, first), sql))
+        first += count
+    others = ", ".join(f"part{number} AS ({texts[number]})" for number in range(len(texts) - 1, 0, -1))
+    return f"WITH {others} {texts[0]}" if others else texts[0]
+
+
+def _moved(by: int, found: re.Match[str]) -> str:
+    return f"${int(found[1]) + by}" if found[1] else found[0]
 
 
 def array_of_numbers(values: Collection[int | None]) -> str:

@@ -89,6 +89,13 @@ class Connection(Protocol):
         """
         ...
 
+    def together(self, parts: Iterable[tuple[str, Sequence[Sequence[Any]]]], /) -> None:
+        """`executemany` of each (statement, rows), in as few round trips as the database allows, in no certain order.
+
+        None may need what another one writes, and no two may write one row.
+        """
+        ...
+
     def insert(self, sql: str, values: Values = (), /) -> int:
         """INSERT one row whose id the database gives; its id."""
         ...
@@ -136,6 +143,12 @@ class Database(Protocol):
 
     async def read(self, call: Callable[[Any], T]) -> T:
         """Run `call` in one snapshot."""
+        ...
+
+    async def look(self, call: Callable[[Any], T]) -> T:
+        """As `read`, for a call of one statement: it is its own snapshot, and there is no transaction to begin and
+        to end.
+        """
         ...
 
     async def read_long(self, call: Callable[[Any], T]) -> T:

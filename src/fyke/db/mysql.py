@@ -105,6 +105,10 @@ class MysqlConnection:
         for part in self._parts(found):
             self._write_part(text, part)
 
+    def together(self, parts: Iterable[tuple[str, Sequence[Sequence[Any]]]], /) -> None:
+        for sql, rows in parts:
+            self.executemany(sql, rows)
+
     def _parts(self, rows: list[list[Any]]) -> Iterator[list[list[Any]]]:
         """As many rows at once as the server takes."""
         limit = min(self._session.packet, BULK_BYTES)

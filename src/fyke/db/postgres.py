@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from operator import itemgetter
 from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from fyke.db.address import Address
-from fyke.db.batches import array_of_numbers, batch_for_postgres, copied_columns
+from fyke.db.arrays import columns_of, exact, exact_rows, in_waves
+from fyke.db.batches import batch_for_postgres, copied_columns, together
 from fyke.db.connection import Dialect, RepeatTransaction, Rows, Values
 from fyke.db.dialect import LIST, Text, for_postgres
 from fyke.db.errors import is_lost
@@ -43,20 +43,20 @@ except ImportError as error:
 CHANNEL = "fyke"
 STATEMENTS = 1_024
 ROWS_AT_ONCE = 5_000
-COPIED_FROM = 16  # rows: COPY takes two round trips
-BLOCK = 64
+COPIED_FROM = 64  # rows: COPY takes two round trips
+BLOCK = 512
 SESSION = f"""
 SET timezone = 'UTC'; SET statement_timeout = '{SERVER_S}s'; SET lock_timeout = '{LOCK_S}s';
 SET idle_in_transaction_session_timeout = '{IDLE_S}s'; SET default_transaction_isolation = 'read committed';
-SET jit = off; SET tcp_user_timeout = '{IDLE_S}s'
+SET jit = off; SET tcp_user_timeout = '{IDLE_S}s'; SET enable_seqscan = off
 """
-# A plan is made once, perhaps while a table is as good as empty, and kept while a million rows come: not one that reads
-# all of it.
-BEGIN = "BEGIN; SET LOCAL enable_seqscan = off"
+# The last: a plan is made once, perhaps while a table is as good as empty, and kept while a million rows come: not one
+# that reads all of it.
+BEGIN = "BEGIN"
 BEGIN_LOOSE = f"{BEGIN}; SET LOCAL synchronous_commit = off"
 BEGIN_READ = (
     f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{READ_S:.0f}s';"
-    " SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL enable_seqscan = off"
+    " SET LOCAL idle_in_transaction_session_timeout = 0"
 )
 READS_MUCH = "SET LOCAL enable_seqscan = on"
 NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -135,15 +135,34 @@ class PostgresConnection:
         many = self._database.batches.get(sql) or self._learn_many(sql)
         if many.copied is not None and len(found) >= COPIED_FROM:
             table, columns = many.copied
-            records = _exact_rows(many.types, found)
+            records = exact_rows(many.types, found)
             ask(self._raw.copy_records_to_table(table, records=records, columns=columns, timeout=self._timeout))
             return
         for wave in in_waves(found, many.unique):
             for start in range(0, len(wave), ROWS_AT_ONCE):
-                # Unequal rows would be filled up with NULL.
-                lists = zip(*wave[start : start + ROWS_AT_ONCE], strict=True)
-                arrays = [_array(kind, column) for kind, column in zip(many.types, lists, strict=True)]
+                arrays = columns_of(many.types, wave[start : start + ROWS_AT_ONCE])
                 ask(self._raw.fetch(many.sql, *arrays, timeout=self._timeout))
+
+    def together(self, parts: Iterable[tuple[str, Sequence[Sequence[Any]]]], /) -> None:
+        joined: list[tuple[str, Many]] = []
+        values: list[Any] = []
+        for sql, given in parts:
+            rows = list(given)
+            many = (self._database.batches.get(sql) or self._learn_many(sql)) if rows else None
+            if many is None:
+                continue
+            copied = many.copied is not None and len(rows) >= COPIED_FROM
+            if copied or len(rows) > ROWS_AT_ONCE or len(in_waves(rows, many.unique)) > 1:
+                self.executemany(sql, rows)
+            else:
+                joined.append((sql, many))
+                values += columns_of(many.types, rows)
+        if joined:
+            key = tuple(sql for sql, _ in joined)
+            text = self._database.joined.get(key)
+            if text is None:
+                text = self._database.joined[key] = together([(many.sql, len(many.types)) for _, many in joined])
+            ask(self._raw.fetch(text, *values, timeout=self._timeout))
 
     def _learn_many(self, sql: str) -> Many:
         batch = batch_for_postgres(sql)
@@ -217,11 +236,13 @@ class PostgresDatabase(ServerDatabase):
     """Use from one event loop; close it at the end."""
 
     dialect: Dialect = "postgres"
+    looks = True
 
     def __init__(self, address: Address, *, connections: int = CONNECTIONS) -> None:
         super().__init__(address, connections=connections)
         self.known: dict[str, Statement] = {}
         self.batches: dict[str, Many] = {}
+        self.joined: dict[tuple[str, ...], str] = {}
         self.sequences: dict[str, str] = {}
         self._listener: Any = None
         self._tried = 0.0
@@ -315,48 +336,5 @@ def _bound(statement: Statement, values: Values) -> Sequence[Any]:
     if text.lists:
         found = [value.values if place in text.lists else value for place, value in enumerate(found)]
     if statement.exact:
-        found = [_exact(statement.types[place], value) for place, value in enumerate(found)]
+        found = [exact(statement.types[place], value) for place, value in enumerate(found)]
     return found
-
-
-def _exact_rows(kinds: Sequence[str], rows: list[Any]) -> list[Any]:
-    exact = [(place, kind) for place, kind in enumerate(kinds) if kind in ("numeric", "bool")]
-    if not exact:
-        return rows
-    found = [list(row) for row in rows]
-    for place, kind in exact:
-        for row in found:
-            row[place] = _exact(kind, row[place])
-    return found
-
-
-def _array(kind: str, column: Sequence[Any]) -> Any:
-    if kind == "int8":
-        return array_of_numbers(column)
-    return [_exact(kind, value) for value in column] if kind in ("numeric", "bool") else column
-
-
-def _exact(kind: str, value: Any) -> Any:
-    """A number or a truth value as the driver wants it; digits are never lost."""
-    if value is None:
-        return None
-    if kind == "numeric":
-        return Decimal(repr(value) if isinstance(value, float) else value)
-    return bool(value) if kind == "bool" else value
-
-
-def in_waves(rows: list[Any], unique: tuple[int, ...]) -> list[list[Any]]:
-    """Rows in such order that one statement never meets a key twice; SQLite would take them one after the other."""
-    if not unique:
-        return [rows]
-    key = itemgetter(*unique)
-    if len({key(row) for row in rows}) == len(rows):
-        return [rows]
-    waves: list[list[Any]] = []
-    met: dict[Any, int] = {}
-    for row in rows:
-        wave = met[key(row)] = met.get(key(row), -1) + 1
-        if wave == len(waves):
-            waves.append([])
-        waves[wave].append(row)
-    return waves

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fyke.db.address import Address
 from fyke.db.bridge import bridged
-from fyke.db.connection import Dialect, RepeatTransaction
+from fyke.db.connection import Dialect, RepeatTransaction, Values
 from fyke.db.errors import is_busy, is_lost
 from fyke.db.pool import Pool
 from fyke.db.server_errors import translate_server
@@ -44,6 +44,7 @@ class ServerDatabase(ABC):
     """
 
     dialect: Dialect
+    looks = False  # whether a statement outside a transaction is a snapshot of its own
 
     def __init__(self, address: Address, *, connections: int = CONNECTIONS) -> None:
         self.address = address
@@ -98,6 +99,9 @@ class ServerDatabase(ABC):
     async def read(self, call: Callable[[Any], T]) -> T:
         return await self._repeated(call, read=True, durable=False)
 
+    async def look(self, call: Callable[[Any], T]) -> T:
+        return await self._repeated(call, read=True, durable=False, alone=self.looks)
+
     async def read_long(self, call: Callable[[Any], T]) -> T:
         def much(connection: Any) -> T:
             connection.reads_much()
@@ -106,11 +110,11 @@ class ServerDatabase(ABC):
         # One of several connections: the others' reads go on.
         return await self.read(much)
 
-    async def _repeated(self, call: Callable[[Any], T], *, read: bool, durable: bool) -> T:
+    async def _repeated(self, call: Callable[[Any], T], *, read: bool, durable: bool, alone: bool = False) -> T:
         asked, lost = time.monotonic(), 0
         for attempt in range(1, REPEATS + 1):
             try:
-                return await self._transact(call, asked, read=read, durable=durable)
+                return await self._transact(call, asked, read=read, durable=durable, alone=alone)
             except Exception as error:
                 lost += is_lost(error)
                 again = is_busy(error) or (is_lost(error) and lost <= LOST_REPEATS)
@@ -127,28 +131,30 @@ class ServerDatabase(ABC):
             return TransientError(f"{self.address}: raced with other writers each time: {error}")
         return translate_server(error, self.address)
 
-    async def _transact(self, call: Callable[[Any], T], asked: float, *, read: bool, durable: bool) -> T:
+    async def _transact(self, call: Callable[[Any], T], asked: float, *, read: bool, durable: bool, alone: bool) -> T:
         raw = await self._pool.take()
         clean = False
         try:
             await self._look_at_clock(raw)
-            await self._begin(raw, read=read, durable=durable)
-            connection = self._connection(raw, read=read)
+            if not alone:
+                await self._begin(raw, read=read, durable=durable)
+            connection: Any = self._connection(raw, read=read)
+            connection = OneStatement(connection) if alone else connection
             connection.waited = time.monotonic() - asked
             if not read:
                 self.waited = connection.waited
             try:
                 value = await bridged(call, connection)
             except Exception as error:
-                if not is_lost(error):
+                if not is_lost(error) and not alone:
                     async with asyncio.timeout(ENDING_S):
                         await self._rollback(raw)
                     clean = True
                 raise
-            if read:
-                await self._rollback(raw)
-            else:
+            if not read:
                 await self._end(raw, notify=connection.notified)
+            elif not alone:
+                await self._rollback(raw)
             clean = True
         except Exception as error:
             if is_lost(error):
@@ -227,6 +233,23 @@ class ServerDatabase(ABC):
             except TimeoutError:
                 # Without notifications the caller looks itself, once a second.
                 return
+
+
+class OneStatement:
+    """A connection for a look: what a second statement saw would be another moment."""
+
+    notified = False
+    waited = 0.0
+
+    def __init__(self, connection: Any) -> None:
+        self.dialect: Dialect = connection.dialect
+        self._connection = connection
+
+    def execute(self, sql: str, values: Values = (), /) -> Any:
+        if self._connection is None:
+            raise RuntimeError("a look asks one statement only")
+        connection, self._connection = self._connection, None
+        return connection.execute(sql, values)
 
 
 class ServerClock:

@@ -123,6 +123,9 @@ class SqliteDatabase:
         """Run `call` inside one read snapshot, beside the writer."""
         return await self._submit(self._reads, call, durable=False)
 
+    async def look(self, call: Callable[[SqliteConnection], T]) -> T:
+        return await self.read(call)
+
     async def read_long(self, call: Callable[[SqliteConnection], T]) -> T:
         """As `read`, on a connection of its own: the one reader of the others must not wait for it."""
         connection = await asyncio.to_thread(open_connection, self.path, read_only=True)

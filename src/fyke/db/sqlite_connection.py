@@ -29,6 +29,10 @@ class SqliteConnection(sqlite3.Connection):
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
         return super().executemany(_text(sql), rows)
 
+    def together(self, parts: Iterable[tuple[str, Iterable[Any]]], /) -> None:
+        for sql, rows in parts:
+            super().executemany(_text(sql), rows)
+
     def insert(self, sql: str, values: Values = (), /) -> int:
         found = super().execute(_text(sql), values).lastrowid
         assert found is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
@@ -18,6 +19,8 @@ from yarl import URL
 
 from fyke.errors import FetchFailed
 from fyke.model import Outcome
+
+HOSTS_REMEMBERED: Final = 4_096  # that may be asked, as they are written
 
 Address = IPv4Address | IPv6Address
 
@@ -86,6 +89,7 @@ def _with_port(url: URL, text: str) -> URL:
     raise _unreadable(text, "its port is out of range")
 
 
+@lru_cache(maxsize=HOSTS_REMEMBERED)
 def check_host(host: str, *, private: bool = False) -> None:
     """Refuse a host that may not be asked as it is written; names are resolved later, by GuardedResolver.
 

@@ -6,6 +6,7 @@ every size has a limit.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import aiohttp
@@ -17,6 +18,7 @@ from fyke import __version__
 from fyke.errors import FetchFailed
 from fyke.fetchers.body import ACCEPTED, Progress, read_body
 from fyke.fetchers.encoding import decode
+from fyke.fetchers.exchange import Answer, Limits, PlainGets
 from fyke.fetchers.faults import ERRORS, failure, mask
 from fyke.fetchers.guard import GuardedResolver, check_host, read_address
 from fyke.fetchers.redirects import STATUSES, Hop, Trail, first_hop, header_dict, location
@@ -32,9 +34,7 @@ KEEP_ALIVE_S: Final = 4.0
 NAMES_KEPT_S: Final = 60
 TIMEOUTS_KEPT: Final = 100
 OTHER_PROXIES: Final = frozenset({"https", "socks4", "socks4a", "socks5", "socks5h"})
-HEADER_LINE: Final = 16 * 1024
-HEADER_FIELD: Final = 32 * 1024
-HEADER_COUNT: Final = 200
+HEADERS: Final[Limits] = {"max_line_size": 16 * 1024, "max_field_size": 32 * 1024, "max_headers": 200}
 
 
 class HttpFetcher:
@@ -54,10 +54,10 @@ class HttpFetcher:
         self._headers = CIMultiDict(
             {"User-Agent": user_agent or USER_AGENT, "Accept": "text/html,*/*;q=0.8", "Accept-Encoding": ACCEPTED}
         )
-        self._timeouts: dict[tuple[int, int, float], aiohttp.ClientTimeout] = {}
+        self._timeouts: dict[tuple[int, int], aiohttp.ClientTimeout] = {}
         # Two, so that no connection to a non-public address is taken up by a request that may not have it.
-        self._public: aiohttp.ClientSession | None = None
-        self._any: aiohttp.ClientSession | None = None
+        self._public: tuple[aiohttp.ClientSession, PlainGets] | None = None
+        self._any: tuple[aiohttp.ClientSession, PlainGets] | None = None
 
     async def fetch(self, request: Request, policy: FetchPolicy, gate: Gate) -> Response:
         started_at, begun = self._clock.now(), self._clock.monotonic()
@@ -92,9 +92,9 @@ class HttpFetcher:
         )
 
     async def close(self) -> None:
-        for session in (self._public, self._any):
-            if session is not None:
-                await session.close()
+        for pair in (self._public, self._any):
+            if pair is not None:
+                await pair[0].close()
         self._public = self._any = None
 
     async def _send(
@@ -105,28 +105,28 @@ class HttpFetcher:
         check_host(hop.url.raw_host or "", private=policy.private_addresses)
         proxied = policy.proxy is not None and self._replay is None
         progress.phase, progress.status, progress.received = "connect", 0, 0
-        response: aiohttp.ClientResponse | None = None
+        response: aiohttp.ClientResponse | Answer | None = None
         try:
             if left <= 0:
                 raise TimeoutError
-            response = await self._request(hop, trail.cookies(), policy, left)
-            progress.phase, progress.status = "body", response.status
-            if proxied and response.status == 407:
-                raise FetchFailed(Outcome.PROXY, "the proxy wants other credentials (407)")
-            if response.status in STATUSES and (to := _raw_location(response)) is not None:
-                progress.phase = "redirect"
-                trail.follow(
-                    response.status, location(to), response.headers.getall("Set-Cookie", []), policy.max_redirects
+            async with asyncio.timeout(left):
+                response = await self._request(hop, trail.cookies(), policy)
+                progress.phase, progress.status = "body", response.status
+                if proxied and response.status == 407:
+                    raise FetchFailed(Outcome.PROXY, "the proxy wants other credentials (407)")
+                if response.status in STATUSES and (to := _raw_location(response)) is not None:
+                    progress.phase = "redirect"
+                    cookies = response.headers.getall("Set-Cookie", [])
+                    trail.follow(response.status, location(to), cookies, policy.max_redirects)
+                    return None
+                headers = header_dict(response.headers)
+                body = await read_body(
+                    response.content.readany,
+                    headers.get("content-length"),
+                    headers.get("content-encoding"),
+                    policy.max_body,
+                    progress,
                 )
-                return None
-            headers = header_dict(response.headers)
-            body = await read_body(
-                response.content.readany,
-                headers.get("content-length"),
-                headers.get("content-encoding"),
-                policy.max_body,
-                progress,
-            )
         except ERRORS as error:
             raise failure(error, progress, policy, hop.url.host or "", proxied) from None
         finally:
@@ -136,8 +136,8 @@ class HttpFetcher:
         return response.status, headers, body
 
     async def _request(
-        self, hop: Hop, cookies: dict[str, str] | None, policy: FetchPolicy, left: float
-    ) -> aiohttp.ClientResponse:
+        self, hop: Hop, cookies: dict[str, str] | None, policy: FetchPolicy
+    ) -> aiohttp.ClientResponse | Answer:
         url, headers = hop.url, hop.headers
         proxy: URL | None = None
         proxy_headers: dict[str, str] | None = None
@@ -153,7 +153,11 @@ class HttpFetcher:
                 headers = headers.copy()
                 headers["Proxy-Authorization"] = credentials
         direct = proxy is None and self._replay is None
-        return await self._session(public=direct and not policy.private_addresses).request(
+        session, plain = self._session(public=direct and not policy.private_addresses)
+        timeout = self._timeout(policy)
+        if direct and plain.fit(hop, cookies):
+            return await plain.send(hop, timeout)
+        return await session.request(
             hop.method,
             url,
             headers=headers,
@@ -162,24 +166,24 @@ class HttpFetcher:
             allow_redirects=False,
             proxy=proxy,
             proxy_headers=proxy_headers,
-            timeout=self._timeout(policy, left),
+            timeout=timeout,
         )
 
-    def _timeout(self, policy: FetchPolicy, left: float) -> aiohttp.ClientTimeout:
-        key = (policy.connect_timeout, policy.read_timeout, left)
+    def _timeout(self, policy: FetchPolicy) -> aiohttp.ClientTimeout:
+        key = (policy.connect_timeout, policy.read_timeout)
         found = self._timeouts.get(key)
         if found is None:
             connect, read = policy.connect_timeout / 1000, policy.read_timeout / 1000
             found = aiohttp.ClientTimeout(
-                total=left, connect=connect, sock_connect=connect, sock_read=read, ceil_threshold=float("inf")
+                total=None, connect=connect, sock_connect=connect, sock_read=read, ceil_threshold=float("inf")
             )
-            if left == policy.total_timeout / 1000 and len(self._timeouts) < TIMEOUTS_KEPT:
+            if len(self._timeouts) < TIMEOUTS_KEPT:
                 self._timeouts[key] = found
         return found
 
-    def _session(self, *, public: bool) -> aiohttp.ClientSession:
-        session = self._public if public else self._any
-        if session is None:
+    def _session(self, *, public: bool) -> tuple[aiohttp.ClientSession, PlainGets]:
+        found = self._public if public else self._any
+        if found is None:
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     resolver=GuardedResolver(private=not public),
@@ -189,18 +193,17 @@ class HttpFetcher:
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
-                max_line_size=HEADER_LINE,
-                max_field_size=HEADER_FIELD,
-                max_headers=HEADER_COUNT,
+                **HEADERS,
                 skip_auto_headers=("Content-Type",),
             )
             # The library would repeat a request whose connection broke; one lease pays for one request (P4).
             session._retry_connection = False
+            found = (session, PlainGets(session, **HEADERS))
             if public:
-                self._public = session
+                self._public = found
             else:
-                self._any = session
-        return session
+                self._any = found
+        return found
 
 
 def _proxy(text: str) -> tuple[URL, str | None]:
@@ -222,7 +225,7 @@ def _proxy(text: str) -> tuple[URL, str | None]:
     return url.with_user(None), encode_basic_auth(url.user, url.password or "")
 
 
-def _raw_location(response: aiohttp.ClientResponse) -> bytes | None:
+def _raw_location(response: aiohttp.ClientResponse | Answer) -> bytes | None:
     return next((value for name, value in response.raw_headers if name.lower() == b"location"), None)
 
 

@@ -58,7 +58,7 @@ def first_hop(request: Request, policy: FetchPolicy, defaults: CIMultiDict[str])
             # A lone surrogate would go out as something else.
             if not value.isascii() and not _is_text(value):
                 raise FetchFailed(Outcome.ERROR, f"the header {name} cannot be written: {value!r}")
-    text = str(url if url.user is None else url.with_user(None))
+    text = str(url) if url.user is None else str(url.with_user(None))
     return Hop(url, text, request.method.upper(), headers, body)
 
 
@@ -77,7 +77,7 @@ class Trail:
         self.hop = first
         self.passed: list[str] = []
         self._jar: CookieJar | None = None
-        self._states = {self._state()}
+        self._states: set[tuple[str, str, str]] = set()
 
     def follow(self, status: int, to: str, cookies: list[str], limit: int) -> None:
         """Turn to the next hop.
@@ -86,6 +86,7 @@ class Trail:
             FetchFailed: error where it goes in a circle or further than the limit; what `first_hop` raises.
         """
         hop = self.hop
+        self._states.add(self._state())
         self.passed.append(hop.text)
         if len(self.passed) > limit:
             raise FetchFailed(Outcome.ERROR, f"more than {limit} redirects")
@@ -108,7 +109,6 @@ class Trail:
         state = self._state()
         if state in self._states:
             raise FetchFailed(Outcome.ERROR, f"redirects in a circle, back to {self.hop.text}")
-        self._states.add(state)
 
     def cookies(self) -> dict[str, str] | None:
         """What the hops before this one set for its address."""

@@ -6,6 +6,7 @@ While the ledger is away the results wait here, bounded, and only the write is r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from random import Random
@@ -24,13 +25,20 @@ log = logging.getLogger("fyke.worker")
 
 MOST_WAITING = 500
 MOST_BATCHED = 200
+# A batch costs nearly the same whether it holds three results or thirty.
+GATHER_S = 0.1
 ACK_REPEATS = 5
 # Another worker may have counted a block meanwhile: a good answer is said again after this time.
 GOOD_FOR_S = 10.0
 
 
 class Committer:
-    """Commits what a worker's visits came to. `blocks_to_pause`: blocks in a row that pause a source."""
+    """Commits what a worker's visits came to.
+
+    Args:
+        blocks_to_pause: blocks in a row that pause a source.
+        enough: so many results are written at once, fewer wait for others while `gathers` is set.
+    """
 
     def __init__(
         self,
@@ -43,6 +51,7 @@ class Committer:
         stages: Stages,
         *,
         blocks_to_pause: int,
+        enough: int = 1,
     ) -> None:
         self._ledger, self._frontier, self._clock, self._random = ledger, frontier, clock, random
         self._limits, self._hand, self._stages = limits, hand, stages
@@ -51,6 +60,7 @@ class Committer:
         self._filled, self._emptied = asyncio.Event(), asyncio.Event()
         self._emptied.set()
         self._good: dict[str, float] = {}
+        self._enough, self._gathers, self._due = min(enough, MOST_BATCHED), False, asyncio.Event()
         self.parked = self._alone = False
         self.done, self.failed, self.late = 0, 0, 0
 
@@ -62,6 +72,19 @@ class Committer:
         self._waiting.append((visited, source_id))
         self._emptied.clear()
         self._filled.set()
+        if not self._gathers or len(self._waiting) >= self._enough:
+            self._due.set()
+
+    @property
+    def gathers(self) -> bool:
+        """Whether results may wait for others: as long as nobody waits for what their commit sets free."""
+        return self._gathers
+
+    @gathers.setter
+    def gathers(self, may: bool) -> None:
+        self._gathers = may
+        if not may and self._waiting:
+            self._due.set()
 
     async def flushed(self) -> None:
         """Return when everything that was put is committed and acknowledged."""
@@ -71,6 +94,7 @@ class Committer:
         """Commit what waits; runs until it is cancelled."""
         while True:
             await self._filled.wait()
+            await self._gather()
             batch = self._waiting[:MOST_BATCHED]
             await self._commit(batch)
             del self._waiting[: len(batch)]
@@ -78,6 +102,14 @@ class Committer:
                 self._filled.clear()
                 self._emptied.set()
             on_room()
+
+    async def _gather(self) -> None:
+        self._due.clear()
+        if not self._gathers or len(self._waiting) >= self._enough:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_S):
+                await self._due.wait()
 
     async def _commit(self, batch: list[tuple[Visited, str]]) -> None:
         answers = await self._until_written(batch)

@@ -24,6 +24,7 @@ from fyke.pipeline.loops import first_of
 from fyke.pipeline.refill import Refill
 from fyke.pipeline.requests import Sender
 from fyke.pipeline.shelf import SourceShelf
+from fyke.pipeline.slots import Slots
 from fyke.pipeline.stages import Stages
 from fyke.policy.outcome import Limits
 from fyke.ports import Clock, KnownFilter, Ledger, Source
@@ -31,7 +32,7 @@ from fyke.ports import Clock, KnownFilter, Ledger, Source
 log = logging.getLogger("fyke.worker")
 
 MOST_LEASED = 64
-GATHER_S = 0.005
+GATHER_S = 0.01
 AWAY_CAP_S = 5.0
 
 
@@ -76,16 +77,18 @@ class Worker:
             self._hand,
             stages,
             blocks_to_pause=config.blocks_to_pause,
+            enough=config.slots,
         )
-        self._stop, self._room = asyncio.Event(), asyncio.Event()
+        self._stop, self._slots = asyncio.Event(), Slots(config.slots)
         self._suspects, self._attempts = asyncio.Lock(), limits.attempts
-        self._away, self._active = 0, 0
+        self._away = 0
         self._heart = Heart(config, ledger, clock, self._hand, self._committer, stages)
 
     def stop(self) -> None:
         """Take no more; finish within the grace time, give the rest back."""
         self._stop.set()
-        self._room.set()
+        self._slots.stop()
+        self._committer.gathers = False
 
     @property
     def idle(self) -> bool:
@@ -95,7 +98,7 @@ class Worker:
         """Work until `stop`; then finish what is in hand within the grace time and release the rest at no cost."""
         loops = [
             asyncio.create_task(self._hand.renew()),
-            asyncio.create_task(self._committer.run(self._room.set)),
+            asyncio.create_task(self._committer.run(self._slots.look)),
             asyncio.create_task(self._heart.run()),
         ]
         try:
@@ -125,18 +128,20 @@ class Worker:
 
     async def _lease_loop(self) -> None:
         while not self._stop.is_set():
-            free = self.config.slots - self._active
-            if free <= 0 or self._committer.full or self._committer.parked:
-                await self._wait_for_room(1.0)
+            if self._slots.free <= 0 or self._committer.full or self._committer.parked:
+                await self._slots.wait(1.0)
                 continue
-            if free < self.config.slots // 4:
+            few = self._slots.few
+            if self._slots.free < few:
                 # Slots come free in bursts: a lease for several costs as much as one for one.
-                await self._wait_for_room(GATHER_S)
-                free = self.config.slots - self._active
+                await self._slots.wait(GATHER_S, few)
+            asked = min(self._slots.free, MOST_LEASED)
             try:
                 leased = await self._frontier.lease(
-                    min(free, MOST_LEASED), self.config.lease, worker=self.config.name, pool=self.config.pool
+                    asked, self.config.lease, worker=self.config.name, pool=self.config.pool
                 )
+                # Where less than that is to be had, places in lanes may wait for what is not written yet.
+                self._committer.gathers = len(leased.deliveries) >= min(asked, few) and not self._stop.is_set()
                 await self._start(leased.deliveries)
                 self._back()
             except TransientError as error:
@@ -144,13 +149,6 @@ class Worker:
                 continue
             if not leased.deliveries:
                 await self._idle(leased.wait_ms)
-
-    async def _wait_for_room(self, seconds: float) -> None:
-        self._room.clear()
-        try:
-            await asyncio.wait_for(self._room.wait(), seconds)
-        except TimeoutError:
-            return
 
     async def _idle(self, wait_ms: int) -> None:
         """Until the frontier says that work may have come, or `stop`."""
@@ -203,7 +201,7 @@ class Worker:
         self._stages.add("flow", gave=len(deliveries) - len(closed))
 
     def _spawn(self, delivery: Delivery, due: DueItem | None) -> None:
-        self._active += 1
+        self._slots.take()
         work = asyncio.create_task(self._work(delivery, due))
         self._hand.take(delivery, work)
 
@@ -233,8 +231,9 @@ class Worker:
             log.exception("task %s failed in a way that nobody foresaw", delivery.task.key)
             await self._unforeseen(delivery, due, error)
         finally:
-            self._active -= 1
-            self._room.set()
+            self._slots.give()
+            if self._slots.idle:
+                self._committer.gathers = False
 
     async def _unforeseen(self, delivery: Delivery, due: DueItem | None, error: Exception) -> None:
         """It costs an attempt: an item gets outcome `error`, a pass that fails so again and again is ended."""

@@ -55,10 +55,13 @@ class Connection:
         # Opened before the first call is refused: a person must change something.
         self.starting = True
         self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
+        # Of a whole call to one server: the driver's own would make a task for each writing. Who looks for a master or
+        # for nodes may have to ask several servers, each with the driver's limit.
+        self._limit = REPLY_S if address.kind == "server" else None
 
     async def run(self, script: Script, key: str, *arguments: bytes | str | int) -> Any:
         """Run a script on the shard of `key`; its raw reply."""
-        async with self._turn, self.translated():
+        async with self._turn, self.translated(), asyncio.timeout(self._limit):
             try:
                 return await self._calls.execute_command("EVALSHA", script.sha, 1, key, *arguments)
             except exceptions.NoScriptError:
@@ -68,7 +71,7 @@ class Connection:
 
     async def ask(self, *words: bytes | str | int, key: str = "") -> Any:
         """One command; on a cluster at the node that holds `key`."""
-        async with self._turn, self.translated():
+        async with self._turn, self.translated(), asyncio.timeout(self._limit):
             return await self._command(self._calls, words, key)
 
     async def info(self, key: str, *sections: str) -> dict[str, str]:
@@ -79,7 +82,7 @@ class Connection:
 
     async def may(self, *words: bytes | str | int, key: str = "") -> bool:
         """Whether the server lets our user give this command; any other answer is leave."""
-        async with self._turn, self.translated():
+        async with self._turn, self.translated(), asyncio.timeout(self._limit):
             try:
                 await self._command(self._calls, words, key)
             except exceptions.ResponseError as error:
@@ -88,7 +91,7 @@ class Connection:
 
     async def first_of(self, keys: Sequence[str], seconds: float) -> None:
         """Wait until one of these lists gives something, at most `BLOCK_S`; on a cluster the keys share a slot."""
-        async with self.translated():
+        async with self.translated(), asyncio.timeout(self._limit and self._limit + BLOCK_S):
             await self._command(self._waits, ("BLPOP", *keys, f"{min(seconds, BLOCK_S):.3f}"), keys[0])
 
     async def _command(self, client: Redis | RedisCluster, words: Sequence[bytes | str | int], key: str) -> Any:
@@ -206,4 +209,4 @@ def _client(address: Address) -> Redis | RedisCluster:
         master: Redis = sentinel.master_for(address.service)
         return master
     host, port = address.nodes[0]
-    return Redis(host=host, port=port, **options)
+    return Redis(host=host, port=port, **options | {"socket_timeout": None})

@@ -28,6 +28,10 @@ class Statements:
 
         return await self._db.write(run)
 
+    async def _look(self, call: Callable[[Connection], T]) -> T:
+        """For a call of one statement, which asks itself whether the ledger is closed."""
+        return await self._db.look(call)
+
     async def _read(self, call: Callable[[Connection], T]) -> T:
         def run(connection: Connection) -> T:
             refuse_closed(connection)

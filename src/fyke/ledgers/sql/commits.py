@@ -13,20 +13,32 @@ from typing import Any
 from msgspec import Struct, field
 
 from fyke.db.connection import Connection, listed
+from fyke.db.errors import is_row_error
+from fyke.db.migrate import CLOSED as LEDGER_CLOSED
+from fyke.db.migrate import refuse_closed
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.cleaning import clean_json, to_json
 from fyke.ledgers.sql.deaths import Death, write_deaths
 from fyke.ledgers.sql.fills import Fill
 from fyke.ledgers.sql.letters import FRESH
-from fyke.ledgers.sql.records import Draft, SourceFacts, read_facts, unblock, write_drafts, write_tally
+from fyke.ledgers.sql.records import (
+    Draft,
+    SourceFacts,
+    draft_parts,
+    read_facts,
+    tally_part,
+    unblock,
+    write_drafts,
+    write_tally,
+)
 from fyke.ledgers.sql.revisits import write_relations, write_revisits
 from fyke.ledgers.sql.state import plain, write_events
 from fyke.model import AS_PLANNED, Committed, Event, ItemState, Outcome, Relation, Result
 
 # Who has these rows decides alone: what is live is read under the lock, and asked once more by each update.
-ITEMS = """
+ITEMS = f"""
 SELECT id, source_id, scope, key, url, state, entry_hash, head_n, head_hash, first_started_at, paused_base, generation,
-  pending FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
+  pending, {LEDGER_CLOSED} FROM item WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id FOR UPDATE
 """
 # What is pending comes as a value, which is 1: PostgreSQL would begin at all pending items, of which it has seen none
 # when it last counted them.
@@ -54,6 +66,7 @@ INSERT INTO visit(id, item_id, generation, outcome, final, reason, worker, start
   delay_ms, evidence)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+LATE = (Committed.LATE, "the item is closed or due at another generation")
 NO_RECORD = "the visit brought no record, and the item has none"
 
 
@@ -114,7 +127,14 @@ class CommitStatements(Statements):
         now = self._clock.now()
         visits = [_prepare(index, result) for index, result in enumerate(results)]
         visits.sort(key=lambda visit: visit.result.item_id)
-        answers = await self._write(lambda connection: _commit(connection, visits, now))
+        try:
+            # No question of its own whether the ledger is closed: see ITEMS.
+            answers = await self._db.write(lambda connection: _commit(connection, visits, now, doubtful=False))
+        except Exception as error:
+            if not is_row_error(error):
+                raise
+            # The database refuses a row: it is found, and the others are written.
+            answers = await self._db.write(lambda connection: _commit(connection, visits, now, doubtful=True))
         return [answers[index] for index in range(len(results))]
 
 
@@ -125,18 +145,26 @@ def _prepare(index: int, result: Result) -> Visit:
     return Visit(index, result, record, content, cleaned)
 
 
-def _commit(connection: Connection, visits: list[Visit], now: int) -> dict[int, tuple[Committed, str]]:
+def _commit(
+    connection: Connection, visits: list[Visit], now: int, *, doubtful: bool
+) -> dict[int, tuple[Committed, str]]:
     ids = listed(sorted({visit.result.item_id for visit in visits}))
-    targets = {row[0]: Target(*row) for row in connection.execute(ITEMS, (ids,))}
+    targets: dict[int, Target] = {}
+    for *row, closed in connection.execute(ITEMS, (ids,)).fetchall():
+        if closed:
+            refuse_closed(connection)
+        targets[row[0]] = Target(*row)
+    if not targets:
+        return {visit.index: LATE for visit in visits}
     sources = read_facts(connection, {target.source_id for target in targets.values()})
     batch = Batch(now, sources, _told_before(connection, visits))
-    for visit, id in zip(visits, connection.new_ids("visit", len(visits)) if targets else (), strict=False):
+    for visit, id in zip(visits, connection.new_ids("visit", len(visits)), strict=True):
         visit.id = id
     for visit in visits:
         target = targets.get(visit.result.item_id)
         if target is None or not _take(batch, visit, target):
-            batch.answers[visit.index] = (Committed.LATE, "the item is closed or due at another generation")
-    _write(connection, batch)
+            batch.answers[visit.index] = LATE
+    _write(connection, batch, doubtful=doubtful)
     return batch.answers
 
 
@@ -146,28 +174,40 @@ def _told_before(connection: Connection, visits: list[Visit]) -> set[tuple[Any, 
     return set(connection.execute(TOLD_BEFORE, (listed(items),)).fetchall()) if items else set()
 
 
-def _write(connection: Connection, batch: Batch) -> None:
-    """Items, records, what became of those that were refused, history; the tally last."""
+def _write(connection: Connection, batch: Batch, *, doubtful: bool) -> None:
+    """Items, records, what became of those that were refused, history; the tally last.
+
+    `doubtful`: the database has refused a row of them, and each record is written so that it may.
+    """
     for item in batch.attempted.values():
         row = (*item.lost, item.paused_base, item.first_started_at, item.id, item.generation, DUE)
         batch.updates[ATTEMPTED].append(row)
-    for statement in (ATTEMPTED, STORED, CLOSED, UNREVISITED):
+    for statement in (ATTEMPTED, CLOSED, UNREVISITED):
         connection.executemany(statement, batch.updates[statement])
+    parts: list[tuple[str, list[Any]]] = [(STORED, batch.updates[STORED])]
     tables = {source.table.name: source.table for source in batch.sources.values()}
     for name in sorted(batch.drafts):
-        batch.rejected |= write_drafts(connection, tables[name], batch.drafts[name], batch.now)
+        if doubtful:
+            batch.rejected |= write_drafts(connection, tables[name], batch.drafts[name], batch.now)
+        else:
+            parts += draft_parts(tables[name], batch.drafts[name], batch.now, batch.rejected)
     for visit, target in batch.stored:
         _settle(batch, visit, target)
+    parts += [(VISIT, batch.visits), *batch.fill.parts()]
+    blocked = [source for source_id in batch.good if (source := batch.sources[source_id]).blocks]
+    # The tally is what all wait for: nothing that another one may hold is asked for after it.
+    last = not (batch.events or blocked or batch.revisits or batch.relations)
+    connection.together([*parts, tally_part(batch.counts)] if last else parts)
     for statement in (REFUSED, ENTRY_MOVED):
         connection.executemany(statement, batch.updates[statement])
     write_deaths(connection, batch.deaths, batch.now)
     write_revisits(connection, batch.revisits)
     write_relations(connection, batch.relations)
-    connection.executemany(VISIT, batch.visits)
-    unblock(connection, [batch.sources[source_id] for source_id in batch.good])
-    events = batch.events + batch.fill.write(connection)
+    unblock(connection, blocked)
+    events = batch.events + batch.fill.look(connection)
     write_events(connection, events, batch.now)
-    write_tally(connection, batch.counts)
+    if not last:
+        write_tally(connection, batch.counts)
 
 
 def _take(batch: Batch, visit: Visit, target: Target) -> bool:

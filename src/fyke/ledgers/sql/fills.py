@@ -40,6 +40,7 @@ class Fill:
         # (source, day, (field, has a value) …) -> how many records: nearly all of a batch are filled alike.
         self._alike: Counter[tuple[int, int, tuple[tuple[str, bool], ...]]] = Counter()
         self._at = 0
+        self._written: Collection[tuple[int, str]] = ()
 
     def add(self, source: int, at: int, filled: dict[str, bool]) -> None:
         if filled:
@@ -48,6 +49,11 @@ class Fill:
 
     def write(self, connection: Connection) -> list[Event]:
         """Add the counts. Returns the events of what has fallen, told once until the field is back."""
+        connection.together(self.parts())
+        return self.look(connection)
+
+    def parts(self) -> list[tuple[str, list[tuple[int | str, ...]]]]:
+        """Statements and rows that add the counts; `look` comes after them."""
         if not self._alike:
             return []
         counts: dict[tuple[int, int, str], list[int]] = {}
@@ -60,11 +66,17 @@ class Fill:
                 ):
                     count[0] += records if has_value else 0
                     count[1] += records
-        connection.executemany(FILL, [(*key, *count) for key, count in sorted(counts.items())])
-        connection.executemany(MARK, [(*key, *mark) for key, mark in sorted(marks.items())])
-        return self._look(connection, marks.keys())
+        self._written = marks.keys()
+        return [
+            (FILL, [(*key, *count) for key, count in sorted(counts.items())]),
+            (MARK, [(*key, *mark) for key, mark in sorted(marks.items())]),
+        ]
 
-    def _look(self, connection: Connection, written: Collection[tuple[int, str]]) -> list[Event]:
+    def look(self, connection: Connection) -> list[Event]:
+        """The events of what has fallen, told once until the field is back."""
+        written = self._written
+        if not written:
+            return []
         # This transaction holds these rows: nobody else adds to them until it ends.
         sources = listed(sorted({source for source, _ in written}))
         events, next_window, stays_fallen = [], [], []

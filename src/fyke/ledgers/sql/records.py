@@ -92,9 +92,10 @@ def _columns(text: str) -> tuple[Column, ...]:
     return msgspec.json.decode(text, type=tuple[Column, ...])
 
 
-def write_drafts(connection: Connection, table: TypedTable, drafts: Sequence[Draft], now: int) -> dict[int, str]:
-    """Write typed rows and versions; returns the database's message for each item whose row it refused."""
-    refused: dict[int, str] = {}
+def bind_drafts(
+    table: TypedTable, drafts: Sequence[Draft], now: int, refused: dict[int, str]
+) -> list[tuple[list[Any], tuple[Any, ...]]]:
+    """A typed row and a version for each draft; what cannot be bound goes into `refused`, by its item."""
     rows: list[tuple[list[Any], tuple[Any, ...]]] = []
     for d in drafts:
         try:
@@ -104,6 +105,25 @@ def write_drafts(connection: Connection, table: TypedTable, drafts: Sequence[Dra
             continue
         typed = [d.item_id, d.scope, d.key, d.url, d.n, now, now, *values]
         rows.append((typed, (d.item_id, d.n, now, d.hash, d.visit_id, d.content)))
+    return rows
+
+
+def draft_parts(
+    table: TypedTable, drafts: Sequence[Draft], now: int, refused: dict[int, str]
+) -> list[tuple[str, list[Any]]]:
+    """As `write_drafts`, as statements and rows: for a transaction that is written anew where the database refuses a
+    row.
+    """
+    rows = bind_drafts(table, drafts, now, refused)
+    first = all(typed[VERSION_PLACE] == 1 for typed, _ in rows)
+    statement = table.insert if first else table.upsert
+    return [(statement, [typed for typed, _ in rows]), (VERSION, [version for _, version in rows])]
+
+
+def write_drafts(connection: Connection, table: TypedTable, drafts: Sequence[Draft], now: int) -> dict[int, str]:
+    """Write typed rows and versions; returns the database's message for each item whose row it refused."""
+    refused: dict[int, str] = {}
+    rows = bind_drafts(table, drafts, now, refused)
 
     def write(statement: str, part: Sequence[tuple[list[Any], tuple[Any, ...]]]) -> None:
         connection.executemany(statement, [typed for typed, _ in part])
@@ -140,8 +160,11 @@ def unblock(connection: Connection, sources: Iterable[SourceFacts]) -> None:
     connection.executemany(UNBLOCKED, [(source.id,) for source in sorted(sources, key=lambda s: s.id) if source.blocks])
 
 
+def tally_part(counts: dict[int, Counter[str]]) -> tuple[str, list[tuple[int, ...]]]:
+    """Statement and rows that add counts per source."""
+    return TALLY, [(source, *(counts[source][name] for name in TALLY_NAMES)) for source in sorted(counts)]
+
+
 def write_tally(connection: Connection, counts: dict[int, Counter[str]]) -> None:
     """Add counts per source. The last statement of a transaction: on a server this row is what all wait for."""
-    connection.executemany(
-        TALLY, [(source, *(counts[source][name] for name in TALLY_NAMES)) for source in sorted(counts)]
-    )
+    connection.executemany(*tally_part(counts))
