@@ -31,8 +31,8 @@ UNRELATED = "DELETE FROM relation WHERE item_id IN (SELECT value FROM json_each(
 RELATE = "INSERT INTO relation(item_id, n, kind, field, shared) VALUES (?, ?, ?, ?, ?)"
 OWN = "SELECT kind, field, shared FROM relation WHERE item_id = ? ORDER BY n"
 OTHERS = """
-SELECT i.key, r.kind, r.field FROM relation r JOIN item i ON i.id = r.item_id
-WHERE r.shared = ? AND i.scope = ? AND i.id <> ? ORDER BY i.id LIMIT ?
+SELECT i.key, r.kind, r.field FROM relation r CROSS JOIN item i ON i.id = r.item_id
+WHERE r.shared = ? AND i.scope = ? AND r.item_id <> ? ORDER BY r.item_id LIMIT ?
 """
 
 
