@@ -17,6 +17,7 @@ from fyke.model import (
     ListPage,
     Outcome,
     PageCommit,
+    PageResult,
     PassEnd,
     PassLease,
     PassState,
@@ -261,14 +262,7 @@ class Walker:
             self._told_good = True
         if look == 0:
             self._rounds.remember(self._cursor, response.body, page)
-        for name, amount in (
-            ("pages", 1),
-            ("entries", len(page.entries) + len(page.refused)),
-            ("new", result.new),
-            ("known", result.known),
-            ("refused", result.refused),
-        ):
-            self._counts[name] += amount
+        _tally(self._counts, page, result)
         if result.due:
             try:
                 lanes = sorted({task.lane for task in result.due if task.lane})
@@ -319,3 +313,14 @@ class Walker:
 
     def _with_validators(self, end: PassEnd) -> PassEnd:
         return msgspec.structs.replace(end, etag=self._etag, last_modified=self._modified)
+
+
+def _tally(counts: dict[str, int], page: ListPage, result: PageResult) -> None:
+    for name, amount in (
+        ("pages", 1),
+        ("entries", len(page.entries) + len(page.refused)),
+        ("new", result.new),
+        ("known", result.known),
+        ("refused", result.refused),
+    ):
+        counts[name] += amount
