@@ -7,7 +7,7 @@ from random import Random
 from msgspec import Struct
 
 from fyke.errors import FetchFailed, UsageError
-from fyke.model import Delivery, DueItem, Fields, ItemState, Outcome, Result
+from fyke.model import AS_PLANNED, Delivery, DueItem, Fields, ItemState, Outcome, Result
 from fyke.pipeline.requests import Sender, TaskRequests, evidence, outcome_of
 from fyke.policy.outcome import Effect, Limits, decide
 from fyke.ports import Source
@@ -47,7 +47,9 @@ class Collector:
         visited = await self._visit(delivery, due, source)
         result = visited.result
         if result.final is not None and ItemState.STORED in (result.final, due.state):
-            result.revisit_at = source.revisit_at(due.opened_at, result.ended_at) or 0
+            # Of one that is stored for the first time nothing is planned: most sources have no calendar.
+            none = 0 if due.state is ItemState.STORED else AS_PLANNED
+            result.revisit_at = source.revisit_at(due.opened_at, result.ended_at) or none
         return visited
 
     async def _visit(self, delivery: Delivery, due: DueItem, source: Source) -> Visited:
