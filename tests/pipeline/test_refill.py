@@ -126,7 +126,25 @@ async def test_one_loss_is_told_once_however_many_processes_make_it_good(servers
         events = await lost_events(servers)
         assert len(events) == told
         assert not [text for text in events if " 0 task(s)" in text]
-        servers.clock.advance(60_001)
+        servers.clock.advance(10_001)
+
+
+async def test_a_sweep_of_minutes_tells_nothing_that_was_told_meanwhile(servers: Servers) -> None:
+    await with_items(servers)
+    first, second = await servers.frontier.keys(limit=2)
+    slow, quick = (Reconciler(servers.ledger, frontier, 60_000) for frontier in both_damaged(servers))
+    await slow._notice()
+    await servers.frontier.drop([first[:2]])
+    await quick.look()
+    servers.clock.advance(300_000)
+    await servers.frontier.drop([second[:2]])
+    await slow.look()
+    assert (await servers.frontier.stats()).ready == ITEMS
+    assert len(await lost_events(servers)) == 1
+
+
+def both_damaged(servers: Servers) -> list[Any]:
+    return [Damaged(servers.frontier, "it went back") for _ in range(2)]
 
 
 async def test_a_filling_that_several_finish_is_told_once(servers: Servers) -> None:

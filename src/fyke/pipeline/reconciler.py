@@ -31,13 +31,19 @@ class Reconciler:
     ) -> None:
         self._ledger, self._frontier, self._grace = ledger, frontier, grace_ms
         self._refill = Refill(ledger, frontier, prepare)
-        self._lost = ""
+        self._lost, self._noticed_at = "", 0
 
     async def look(self) -> None:
         """Sweep at once where something was found lost."""
-        self._lost = self._lost or await self._frontier.damaged()
+        await self._notice()
         if self._lost:
             await self.run_once()
+
+    async def _notice(self) -> None:
+        """What was lost is remembered until a sweep has ended, for it is not told twice."""
+        if not self._lost and (found := await self._frontier.damaged()):
+            self._lost = found
+            self._noticed_at = await self._ledger.now()
 
     async def run_once(self) -> Reconciled:
         """Offer what is missing and drop what is not wanted; safe beside any offer.
@@ -49,13 +55,12 @@ class Reconciler:
         if filled is not None:
             return Reconciled(filled, 0)
         await self._revisit()
-        # Remembered until a sweep has ended: what was lost is not asked for twice.
-        self._lost = self._lost or await self._frontier.damaged()
+        await self._notice()
         offered = await self._offer_missing(0 if self._lost else self._grace)
         if self._lost:
             text = f"{self._lost}; {offered} task(s) were offered again"
             if offered:
-                await self._refill.tell(text, offered)
+                await self._refill.tell(text, offered, self._noticed_at)
             else:
                 # Nothing was missing, or another process has offered it and tells so.
                 log.info("%s", text)

@@ -16,7 +16,7 @@ log = logging.getLogger("fyke.reconciler")
 
 BATCH: Final = 1_000
 MARK: Final = "refill"
-ONE_LOSS_MS: Final = 60_000
+ONE_LOSS_MS: Final = 10_000
 Prepare = Callable[[], Awaitable[None]]
 
 
@@ -47,20 +47,25 @@ class Refill:
 
     async def fill(self) -> int:
         """Set the lanes and offer all that is due, however young; returns how many tasks were offered."""
+        noticed_at = await self._ledger.now()
         if self._prepare is not None:
             await self._prepare()
         offered = await offer_missing(self._ledger, self._frontier, 0)
         await self._ledger.cursor(MARK, 0)
         if offered:
             text = "the frontier was new or had lost its content"
-            await self.tell(f"{text}; it was made again, and {offered} task(s) were offered", offered)
+            await self.tell(f"{text}; it was made again, and {offered} task(s) were offered", offered, noticed_at)
         return offered
 
-    async def tell(self, text: str, offered: int) -> None:
-        """Write the event of a loss: one, however many processes have noticed it and offered a part."""
+    async def tell(self, text: str, offered: int, noticed_at: int) -> None:
+        """Write the event of a loss: one, however many processes have noticed it and offered a part.
+
+        Who noticed it when another one was just telling of it means the same loss, however long its own part took.
+        """
         log.info("%s", text)
-        event = Event("lost", text, group="frontier", at=await self._ledger.now(), data={"offered": offered})
-        await self._ledger.add_events([event], apart_ms=ONE_LOSS_MS)
+        now = await self._ledger.now()
+        event = Event("lost", text, group="frontier", at=now, data={"offered": offered})
+        await self._ledger.add_events([event], apart_ms=max(0, now - noticed_at) + ONE_LOSS_MS)
 
 
 async def offer_missing(ledger: Ledger, frontier: Frontier, grace_ms: int) -> int:
