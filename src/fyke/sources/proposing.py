@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from fyke.errors import UsageError
@@ -21,7 +21,7 @@ from fyke.sources.faults import Misfit
 from fyke.sources.feeds import FeedEntry
 from fyke.sources.proposing_fields import FieldFound, fields_of, key_rule
 from fyke.sources.proposing_json import json_fields, records_of
-from fyke.sources.proposing_markup import squeezed
+from fyke.sources.proposing_markup import joined, squeezed
 from fyke.sources.proposing_pages import pages_by_name, pages_of
 from fyke.sources.proposing_rows import RowGroup, row_groups
 from fyke.sources.proposing_text import source_text
@@ -86,7 +86,7 @@ def named_feeds(response: Response) -> list[str]:
         words = (link.attributes.get("rel") or "").lower().split()
         kind = (link.attributes.get("type") or "").strip()
         feed = "alternate" in words and FEED_TYPES.fullmatch(kind)
-        address = urljoin(document.base, (link.attributes.get("href") or "").strip())
+        address = joined(document.base, link.attributes.get("href"))
         # A feed of what readers say is another list.
         if (feed or "sitemap" in words) and address.startswith(("http://", "https://")) and "comment" not in address:
             found[address] = None
@@ -141,8 +141,8 @@ def _of_html(document: Document, response: Response, asked: Asked) -> Iterator[_
 def _addresses(document: Document, group: RowGroup, found: Sequence[FieldFound]) -> list[str]:
     css = str(found[0].spec["css"]).removesuffix("::attr(href)")
     links = (row.css_first(css) for row in group.rows)
-    hrefs = ((link.attributes.get("href") or "").strip() for link in links if link is not None)
-    return [urljoin(document.base, href) for href in hrefs if href]
+    hrefs = (link.attributes.get("href") for link in links if link is not None)
+    return [address for href in hrefs if href and (address := joined(document.base, href))]
 
 
 def _title(document: Document) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from selectolax.lexbor import LexborNode
 
-from fyke.sources.proposing_markup import classes, elements, place_among, squeezed
+from fyke.sources.proposing_markup import classes, elements, has_plain_tag, place_among, squeezed
 from fyke.sources.proposing_rows import leads_somewhere, whole_title, wording
 from fyke.sources.timestamps import AUTO, read_time
 
@@ -80,9 +80,11 @@ def _href(row: LexborNode, css: str) -> str | None:
 
 def _short_names(node: LexborNode, row: LexborNode) -> list[str]:
     """Ways to name a part of a row, the shortest first."""
+    above = node.parent
+    if not has_plain_tag(node) or (above is not None and not has_plain_tag(above)):
+        return []
     tag = node.tag or ""
     found = [tag, *(f"{tag}.{name}" for name in classes(node))]
-    above = node.parent
     if above is not None and above.mem_id != row.mem_id:
         if above.tag in ("td", "th"):
             found.append(f"{place_among(above)} {tag}")

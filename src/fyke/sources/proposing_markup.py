@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
+from urllib.parse import urljoin
 
 from selectolax.lexbor import LexborNode, SelectolaxError
 
@@ -18,6 +19,8 @@ NOISE: Final = re.compile(
     re.IGNORECASE,
 )
 _NAME: Final = re.compile(r"[A-Za-z_][\w-]*")
+# What a page that is broken calls its elements cannot stand in a selector.
+_TAG: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST_LEVELS: Final = 5
 
 
@@ -37,6 +40,18 @@ def own_id(node: LexborNode) -> str | None:
     return name if _NAME.fullmatch(name) and not re.search(r"\d{3}|_\d+$", name) else None
 
 
+def has_plain_tag(node: LexborNode) -> bool:
+    return _TAG.fullmatch(node.tag or "") is not None
+
+
+def joined(base: str, href: str | None) -> str:
+    """The address of a link; empty where it has none that can be read."""
+    try:
+        return urljoin(base, (href or "").strip())
+    except ValueError:
+        return ""
+
+
 def elements(node: LexborNode) -> list[LexborNode]:
     """The child elements."""
     return [part for part in node.iter() if part.tag and not part.tag.startswith(("-", "!"))]
@@ -51,7 +66,7 @@ def ancestors(node: LexborNode) -> Iterator[LexborNode]:
 
 def names_of(node: LexborNode) -> list[str]:
     """Ways to name an element, the surest first."""
-    tag = node.tag or "*"
+    tag = (node.tag or "*") if has_plain_tag(node) else "*"
     found = [f"{tag}#{name}"] if (name := own_id(node)) else []
     listed = classes(node)
     found += [f"{tag}.{name}" for name in listed]
@@ -65,7 +80,7 @@ def place_among(node: LexborNode) -> str:
     above = node.parent
     listed = elements(above) if above is not None else [node]
     at = next((at for at, part in enumerate(listed, 1) if part.mem_id == node.mem_id), 1)
-    return f"{node.tag}:nth-child({at})"
+    return f"{node.tag if has_plain_tag(node) else '*'}:nth-child({at})"
 
 
 def selector_for(document: Document, nodes: Sequence[LexborNode]) -> str | None:

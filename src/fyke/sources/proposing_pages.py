@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from typing import Any, Final
-from urllib.parse import parse_qsl, urljoin, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from selectolax.lexbor import LexborNode
 
 from fyke.sources.document import Document
-from fyke.sources.proposing_markup import ancestors, names_of, squeezed
+from fyke.sources.proposing_markup import ancestors, joined, names_of, squeezed
 from fyke.sources.proposing_rows import leads_somewhere
 
 NEXT: Final = re.compile(
@@ -89,7 +89,7 @@ def _numbers(links: list[LexborNode], base: str, url: str) -> tuple[dict[str, An
         text = squeezed(link).strip("[]【】（）() ")
         href = link.attributes.get("href")
         if text in ("1", "2", "3", "4") and href and leads_somewhere(href):
-            named.setdefault(text, urljoin(base, href.strip()))
+            named.setdefault(text, joined(base, href))
     for one, other in (("2", "3"), ("3", "4")):
         if one in named and other in named and (found := _between(named[one], named[other], int(one), url)):
             return found

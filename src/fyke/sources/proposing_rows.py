@@ -14,7 +14,7 @@ from typing import Final
 from selectolax.lexbor import LexborNode
 
 from fyke.sources.document import Document
-from fyke.sources.proposing_markup import ancestors, classes, elements, own_id, selector_for, squeezed
+from fyke.sources.proposing_markup import ancestors, classes, elements, has_plain_tag, own_id, selector_for, squeezed
 from fyke.sources.timestamps import AUTO, read_time
 
 MOST_LINKS: Final = 5_000
@@ -112,7 +112,7 @@ def _groups(document: Document) -> Iterator[_Group]:
 
 def _kinds(parent: LexborNode, linked: set[int]) -> Iterator[tuple[str, str, list[LexborNode]]]:
     """The children of one tag, and those of one tag and class, where some have links."""
-    children = elements(parent)
+    children = [child for child in elements(parent) if has_plain_tag(child)]
     for tag in dict.fromkeys(child.tag for child in children if child.mem_id in linked):
         if tag is None or tag in _NO_ROWS:
             continue

@@ -1,6 +1,7 @@
 """What `fyke new` proposes: the rows of the list and not of the menu, whole titles, keys that tell rows apart."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,27 @@ def test_any_text_is_the_same_text_after_it_was_written_and_read(text: str) -> N
         return
     written = f"a: {flow({'k': text})}\n"
     assert parse_yaml(written, "x")[0]["a"]["k"] == text, scalar(text)
+
+
+def test_a_page_that_is_damaged_anywhere_gives_proposals_that_load_or_none() -> None:
+    chance = random.Random(7)
+    whole = page(f'{rows()}<div class="pages"><a href="index_2.html">2</a><a href="index_3.html">3</a></div>')
+    put_in = (
+        '<a href="//[x">x</a>',
+        "</li>",
+        "<ul><",
+        '"',
+        "{page}",
+        "\x00",
+        '<a href="?p={x}">2</a>',
+        "<x:y z='",
+        "&#0;",
+    )
+    for _ in range(40):
+        text = whole
+        for _ in range(chance.randint(1, 20)):
+            at = chance.randrange(len(text))
+            text = text[:at] + chance.choice(put_in) + text[at + chance.choice((0, 0, 5, 300)) :]
+        named_feeds(answer(text))
+        for one in proposals_of(answer(text), Asked(URL)):
+            assert parse_yaml(one.text, "x")[0]["listing"]["rows"]
