@@ -85,6 +85,19 @@ async def test_a_verb_that_only_looks_marks_an_empty_frontier_and_fills_nothing(
     assert (await Reconciler(servers.ledger, servers.frontier, grace_ms=60_000).run_once()).offered == ITEMS
 
 
+async def test_what_a_verb_left_empty_is_filled_within_seconds(servers: Servers) -> None:
+    await with_items(servers)
+    await wiped(servers)
+    await Refill(servers.ledger, servers.frontier).mark()
+    reconciler = Reconciler(servers.ledger, servers.frontier, grace_ms=60_000)
+    await reconciler.look()
+    assert (await servers.frontier.stats()).ready == 0, "who began it may be about to end it"
+    servers.clock.advance(4_000)
+    await reconciler.look()
+    assert (await servers.frontier.stats()).ready == ITEMS
+    assert await servers.ledger.cursor(MARK) == 0
+
+
 class Damaged:
     """A frontier that has gone back some seconds: one task is gone."""
 

@@ -21,6 +21,8 @@ EVENTS_READ: Final = 100
 EVENTS_TOLD: Final = 5
 # Pools of those that fetch; other processes beat under the name of their role.
 POOLS: Final = ("text", "render")
+# Roles that fill a frontier which is not filled.
+KEEPERS: Final = ("scheduler", "reconciler")
 
 
 class Overview(Struct, frozen=True):
@@ -123,11 +125,12 @@ def _notes(
             f"the frontier is not reachable ({desk.away}): what waits, what is in hand and what is unqueued is unknown;"
             " what is due is offered again when it is back"
         )
-    if filling:
+    keeping = any(row.pool in KEEPERS for row in alive)
+    if filling and stats is not None:
         notes.append(
-            "the frontier is new or had lost its content, so tasks that are due are not in it yet; `fyke run`,"
-            " `fyke scheduler`, `fyke reconciler` and `fyke worker` offer them from the ledger within seconds of their"
-            " start" + ("" if alive else ", and none of these runs now")
+            "the frontier is new or had lost its content, so what is due is not in it yet: `fyke run`, `fyke scheduler`"
+            " or `fyke reconciler` offers it from the ledger within seconds"
+            + ("" if keeping else " of its start, and none of them runs now")
         )
     if full:
         limits = desk.settings.backpressure

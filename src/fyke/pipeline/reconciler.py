@@ -10,12 +10,13 @@ import logging
 
 from msgspec import Struct
 
-from fyke.pipeline.refill import BATCH, Prepare, Refill, offer_missing
+from fyke.pipeline.refill import BATCH, MARK, Prepare, Refill, offer_missing
 from fyke.ports import Frontier, Ledger
 
 log = logging.getLogger("fyke.reconciler")
 
 GRACE_MS = 60_000
+LEFT_MS = 4_000
 
 
 class Reconciled(Struct, frozen=True):
@@ -31,13 +32,22 @@ class Reconciler:
     ) -> None:
         self._ledger, self._frontier, self._grace = ledger, frontier, grace_ms
         self._refill = Refill(ledger, frontier, prepare)
-        self._lost, self._noticed_at = "", 0
+        self._lost, self._noticed_at, self._marked_at = "", 0, 0
 
     async def look(self) -> None:
-        """Sweep at once where something was found lost."""
+        """Sweep at once where something was found lost, or is not filled."""
         await self._notice()
-        if self._lost:
+        if self._lost or await self._left():
             await self.run_once()
+
+    async def _left(self) -> bool:
+        """Whether a filling was begun and not ended for some seconds: a command that only looks leaves it to us."""
+        if not await self._ledger.cursor(MARK):
+            self._marked_at = 0
+            return False
+        now = await self._ledger.now()
+        self._marked_at = self._marked_at or now
+        return now - self._marked_at >= LEFT_MS
 
     async def _notice(self) -> None:
         """What was lost is remembered until a sweep has ended, for it is not told twice."""
