@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,9 @@ from fyke import __version__
 from fyke.app.sources import configure_lanes, pick, restore_lanes
 from fyke.app.stores import Stores
 from fyke.errors import TransientError
-from fyke.model import SourceCounts
+from fyke.model import Listing, OpenedRun, SourceCounts
 from fyke.pipeline.backlog import Backlog
+from fyke.pipeline.filling import open_windows
 from fyke.pipeline.heart import WorkerConfig
 from fyke.pipeline.once import OnceParts, OnceReport, run_once
 from fyke.pipeline.pace import Pace
@@ -33,6 +35,7 @@ from fyke.pipeline.scheduler import Scheduler
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
 from fyke.pipeline.worker import Worker
+from fyke.ports import Source
 
 if TYPE_CHECKING:
     from fyke.alerts import Alerter
@@ -142,9 +145,16 @@ def make_shelf(stores: Stores) -> SourceShelf:
 
 
 async def run_once_here(
-    stores: Stores, ids: Sequence[str], wait_ms: int, progress: Progress | None = None
+    stores: Stores,
+    ids: Sequence[str],
+    wait_ms: int,
+    progress: Progress | None = None,
+    *,
+    windows: tuple[Source, list[Listing]] | None = None,
 ) -> OnceReport:
     """`fyke run --once`: all in this process, until nothing of these sources is due or delayed, at most `wait_ms`.
+
+    `windows`: instead of usual runs, one that reads these date windows of a source.
 
     Raises:
         UsageError: no such source, or it is paused.
@@ -153,6 +163,10 @@ async def run_once_here(
     await configure_lanes(stores)
     stop = asyncio.Event()
     async with crew(stores) as parts, not_hanging():
+
+        async def open_run(source: Source, listings: list[Listing]) -> list[OpenedRun]:
+            return [await open_windows(stores.ledger, parts.scheduler.offer, source.resolved.id, source, listings)]
+
         with stopping(stop.set):
             report = await run_once(
                 OnceParts(
@@ -171,6 +185,7 @@ async def run_once_here(
                 stop,
                 progress,
                 named=bool(ids),
+                opening=partial(open_run, *windows) if windows is not None else None,
             )
     await tell_the_rest(stores)
     return report

@@ -36,6 +36,7 @@ VERBS: Final = {
     "status": ("status", "Show what each source has, what waits and who works."),
     "runs": ("runs", "Show the runs and their passes; accept a suspicious one."),
     "gaps": ("gaps", "Show the holes in what was covered; close one by hand."),
+    "fill": ("fill", "Read older entries by date window: of a time, or for holes."),
     "audit": ("audit", "Prove that nothing is lost: count both sides, name each difference."),
     "explain": ("explain", "Tell the whole life of one item."),
     "dead": ("dead", "Look at dead letters, replay or drop them."),

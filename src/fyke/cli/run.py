@@ -37,7 +37,7 @@ def run(
     is given back at no cost; a second one ends at once.
     """
     if once:
-        wait_ms = _duration(wait)
+        wait_ms = wait_of(wait)
         _some_source(loaded.settings, ids or [], strict=True)
         return run_loop(lambda: _once(loaded, ids or [], wait_ms, as_json=as_json))
     if ids:
@@ -58,7 +58,8 @@ def _some_source(settings: Settings, ids: list[str], *, strict: bool) -> None:
         raise UsageError(f"there is no source in {settings.sources}", hint="put a source file there, or `fyke demo`")
 
 
-def _duration(text: str) -> int:
+def wait_of(text: str) -> int:
+    """What --wait says, in ms."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -74,7 +75,7 @@ async def _once(loaded: Loaded, ids: list[str], wait_ms: int, *, as_json: bool) 
     if as_json:
         print_json(report)
     else:
-        _told(report)
+        told(report)
     return 1 if report.problems and not report.interrupted else 0
 
 
@@ -91,7 +92,8 @@ async def _for_ever(loaded: Loaded) -> int:
     return 0
 
 
-def _told(report: OnceReport) -> None:
+def told(report: OnceReport) -> None:
+    """What an invocation came to, for a person."""
     table(
         ("SOURCE", "LISTED", "STORED", "DEAD", "IGNORED", "OPEN", "REFUSED"),
         [

@@ -118,7 +118,9 @@ class Asking:
 
     def __init__(self, knowing: Knowing, lease: PassLease, scope: str) -> None:
         self._knowing, self._lease, self._scope = knowing, lease, scope
-        self._filter, self._ledger = knowing.filter if lease.space else None, knowing.ledger
+        # What a filter skips is not written, and a date window is to show all that it has.
+        asked = lease.space and not lease.listing.filled
+        self._filter, self._ledger = knowing.filter if asked else None, knowing.ledger
         self._space, self._pages = knowing.usable(lease.known_space), 0
 
     async def recognise(self, entries: Sequence[Entry], *, ask_filter: bool = True) -> Known:

@@ -13,6 +13,7 @@ from fyke.model import Delivery, PassEnd, PassLease, PassState, Retry
 from fyke.pipeline.backlog import Backlog, Paused
 from fyke.pipeline.blocks import hold_blocked, hold_named
 from fyke.pipeline.discovering import discover
+from fyke.pipeline.filling import halve
 from fyke.pipeline.knowing import Knowing
 from fyke.pipeline.requests import Sender, outcome_of
 from fyke.pipeline.shelf import SourceShelf
@@ -62,6 +63,7 @@ class Lister:
         if lease is None:
             await self._sender.frontier.ack([delivery])
             return counts
+        source = None
         try:
             source = await self._shelf.get(lease.source_id, lease.source_hash)
             if source is None:
@@ -79,7 +81,8 @@ class Lister:
                 )
                 await walker.run(self._backlog)
         except Ended as ended:
-            await self._end(lease, delivery, ended.end)
+            if not await halve(self._ledger, self._sender, source, lease, delivery, ended.end):
+                await self._end(lease, delivery, ended.end)
         except TimeoutError:
             await self._end(lease, delivery, PassEnd(PassState.TIMED_OUT, reason="the run's time limit was reached"))
         except UsageError as error:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from msgspec import Struct
 
 from fyke.errors import TransientError
-from fyke.model import ItemState, RunRow, RunState, SourceCounts
+from fyke.model import GapRow, ItemState, OpenedRun, RunRow, RunState, SourceCounts
 from fyke.pipeline.announce import Announcer
+from fyke.pipeline.filling import look
 from fyke.pipeline.loops import every
 from fyke.pipeline.reaper import Reaper
 from fyke.pipeline.reconciler import Reconciler
@@ -27,6 +28,7 @@ LOOK_S = 0.2
 GRACE_MS = 3_000
 LONG_WAIT_MS = 5_000
 RUNS_READ = 200
+Opening = Callable[[], Awaitable[list[OpenedRun]]]
 GOOD = (RunState.COMPLETE, RunState.SKIPPED)
 
 
@@ -65,10 +67,12 @@ async def run_once(
     progress: Callable[[list[SourceCounts]], None] | None = None,
     *,
     named: bool = False,
+    opening: Opening | None = None,
 ) -> OnceReport:
     """Open (or resume) a run of each source and work until nothing of them is due or delayed, at most `parts.wait`.
 
     It ends sooner where nothing can become due before that. `named`: a person named the sources; else they are all.
+    `opening`: opens other runs than the usual ones. Holes are filled at the end, where sources say how.
     """
     clock, ledger = parts.clock, parts.ledger
     began, began_at = clock.monotonic(), await ledger.now()
@@ -76,12 +80,22 @@ async def run_once(
     paused = [] if named else [row.source.id for row in await ledger.sources() if row.paused_at is not None]
     before = {row.source_id: row for row in await _counts(ledger, [*ids, *paused])}
     resumed = {run.id for source_id in ids for run in await ledger.running(source_id)}
-    opened = await open_by_hand(parts.scheduler, ledger, parts.shelf, ids)
+    if opening is not None:
+        opened = await opening()
+    else:
+        opened = await open_by_hand(parts.scheduler, ledger, parts.shelf, ids)
+    mine = resumed | {run.run_id for run in opened}
+
+    async def fill() -> bool:
+        filling = [await _fill(parts, source_id, closing_only=opening is not None) for source_id in ids]
+        mine.update(run for run in filling if run)
+        return any(filling)
+
     ended = asyncio.Event()
     loops = _services(parts, ended)
     working = asyncio.create_task(parts.worker.run())
     try:
-        await _until_done(parts, ids, stop, began + parts.wait / 1000, working, progress)
+        await _until_done(parts, ids, stop, began + parts.wait / 1000, working, progress, fill)
     finally:
         parts.worker.stop()
         ended.set()
@@ -92,8 +106,16 @@ async def run_once(
         await Announcer(ledger).run_once()
     except TransientError as error:
         log.warning("events are told by the next run: %s", error)
-    mine = resumed | {run.run_id for run in opened}
     return await _report(ledger, ids, paused, before, mine, began_at, stop.is_set(), clock.monotonic() - began)
+
+
+async def _fill(parts: OnceParts, source_id: str, *, closing_only: bool) -> int:
+    """The id of the run that this has opened for the source's holes, or 0."""
+    row = next((row for row in await parts.ledger.sources() if row.source.id == source_id), None)
+    source = await parts.shelf.get(source_id, row.source.hash) if row is not None and row.paused_at is None else None
+    if source is None:
+        return 0
+    return await look(parts.ledger, parts.scheduler.offer, source_id, source, closing_only=closing_only)
 
 
 def _services(parts: OnceParts, ended: asyncio.Event) -> list[asyncio.Task[None]]:
@@ -132,15 +154,20 @@ async def _until_done(
     deadline: float,
     working: asyncio.Task[None],
     progress: Callable[[list[SourceCounts]], None] | None,
+    fill: Callable[[], Awaitable[bool]],
 ) -> None:
     told = 0
     while not stop.is_set() and not working.done() and parts.clock.monotonic() < deadline:
         try:
             if parts.worker.idle:
-                if await parts.ledger.open_count(ids) == 0:
+                done = await parts.ledger.open_count(ids) == 0
+                wait = 0 if done else await _wait_for_next(parts)
+                late = wait > (deadline - parts.clock.monotonic()) * 1000
+                if (done or late) and await fill():
+                    continue
+                if done:
                     return
-                wait = await _wait_for_next(parts)
-                if wait > (deadline - parts.clock.monotonic()) * 1000:
+                if late:
                     log.info("nothing can go before the end of --wait; what is open goes on with the next run")
                     return
                 due = parts.clock.now() + wait
@@ -166,6 +193,13 @@ async def _wait_for_next(parts: OnceParts) -> int:
     return max(0, stats.next_at - parts.clock.now())
 
 
+def _is_filled(run: RunRow, gaps: Sequence[GapRow]) -> bool:
+    """Whether all holes that the run has found are closed by now."""
+    until = run.started_at if run.ended_at is None else run.ended_at
+    found = [gap for gap in gaps if gap.source_id == run.source_id and run.started_at <= gap.found_at <= until]
+    return run.state is RunState.GAP and bool(found) and all(gap.closed_at is not None for gap in found)
+
+
 async def _counts(ledger: Ledger, ids: Sequence[str]) -> list[SourceCounts]:
     wanted = set(ids)
     return [row for row in await ledger.counts() if row.source_id in wanted]
@@ -187,8 +221,9 @@ async def _report(
     dead = sum(max(0, row.dead - old.get(row.source_id, (0, 0))[0]) for row in after)
     stored = sum(max(0, row.stored - old.get(row.source_id, (0, 0))[1]) for row in after)
     problems = []
+    gaps = await ledger.gaps(closed=True) if any(run.state is RunState.GAP for run in runs) else []
     for run in runs:
-        if run.state not in GOOD:
+        if run.state not in GOOD and not _is_filled(run, gaps):
             reasons = "; ".join(f"{row.listing}: {row.reason}" for row in run.passes if row.reason) or run.reason
             how = "is still going" if run.state is RunState.RUNNING else f"ended as {run.state.value}"
             problems.append(f"run {run.id} of {run.source_id} {how}: {reasons}".rstrip(": "))

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from fyke.errors import TransientError, UsageError
-from fyke.model import Event, NewRun, OpenedRun, SourceRow
+from fyke.model import Event, NewRun, OpenedRun, RunRow, SourceRow
+from fyke.pipeline.filling import look
 from fyke.pipeline.lead import Lead
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.stages import Stages
@@ -57,6 +58,8 @@ class Scheduler:
         """One source's turn; returns ms until its next slot. A source that fails is told once and the others go on."""
         try:
             source = await self._readable(row, now)
+            if source is not None:
+                await look(self._ledger, self.offer, row.source.id, source)
             if source is None or not source.schedule.cron:
                 return LONGEST_SLEEP_MS
             await self._take_due(row, source, now)
@@ -97,7 +100,7 @@ class Scheduler:
         skipped = ""
         if schedule.late == "skip" and due.late_ms > LATE_IS_MS:
             skipped = f"it was {due.late_ms // 1000} s late and the source says late: skip"
-        running = await self._ledger.running(source_id)
+        running = await planned_runs(self._ledger, source_id)
         if running and not skipped:
             if schedule.overlap == "queue":
                 return
@@ -155,6 +158,11 @@ class Scheduler:
             log.warning("listings of run %d are offered by the reconciler: %s", opened.run_id, error)
 
 
+async def planned_runs(ledger: Ledger, source_id: str) -> list[RunRow]:
+    """The runs that are going, but one that fills, which goes beside them."""
+    return [run for run in await ledger.running(source_id) if run.trigger != "fill"]
+
+
 async def open_by_hand(scheduler: Scheduler, ledger: Ledger, shelf: SourceShelf, ids: Sequence[str]) -> list[OpenedRun]:
     """A run per source with its start time as slot; a run that a dead process left is resumed, not doubled."""
     opened = []
@@ -163,7 +171,7 @@ async def open_by_hand(scheduler: Scheduler, ledger: Ledger, shelf: SourceShelf,
         source = await shelf.get(source_id, rows[source_id].source.hash)
         if source is None or not source.listings():
             continue
-        if await ledger.running(source_id):
+        if await planned_runs(ledger, source_id):
             log.info("source %s has a run in progress: it is resumed", source_id)
             continue
         opened.append(await scheduler.open(source_id, source, await ledger.now(), trigger="hand"))

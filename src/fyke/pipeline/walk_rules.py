@@ -85,6 +85,10 @@ def any_new(page: ListPage, standing: Mapping[str, Standing]) -> bool:
 def rules_of(source: Source, lease: PassLease) -> Rules:
     """The source's words about walks, with the run's moment put in."""
     connect, checks = source.connect, source.checks
+    if lease.listing.filled and source.fill is not None:
+        # A window is short and its rows are not those of the list: what is usual there says nothing here.
+        fill = source.fill
+        return Rules(known=1, all=True, start="all", max_pages=fill.max_pages, paged=fill.paged)
     since = connect.start_value if connect.start == "since" else lease.started_at - connect.start_value
     listed = set(source.list_fields)
     return Rules(
@@ -98,6 +102,16 @@ def rules_of(source: Source, lease: PassLease) -> Rules:
         rows_min=checks.rows_per_page_min,
         coverage={name: share for name, share in checks.coverage.items() if name in listed},
     )
+
+
+def too_long(page: ListPage, rules: Rules) -> str:
+    """Why a date window cannot be read to its end, by what its first page says."""
+    if page.last_hint is not None and page.last_hint > rules.max_pages:
+        return f"the site says {page.last_hint} pages, and pages.max is {rules.max_pages}"
+    rows = len(page.entries) + len(page.refused)
+    if page.total_hint is not None and page.next is not None and page.total_hint > rows * rules.max_pages:
+        return f"the site says {page.total_hint} rows, more than {rules.max_pages} pages (pages.max) of {rows}"
+    return ""
 
 
 def copied(walk: Walk) -> Walk:

@@ -37,6 +37,7 @@ from fyke.pipeline.walk_rules import (
     may_go_stale,
     next_part,
     rules_of,
+    too_long,
     without_circle,
 )
 from fyke.policy.coverage import (
@@ -87,6 +88,7 @@ class Walker:
         self._requests = TaskRequests(self._sender, delivery, source)
         self._asking: Asking = knowing.of_walk(lease, source.resolved.scope)
         self._rules = rules_of(source, lease)
+        self._window = bool(lease.listing.filled)
         self._starts, self._made = delivery.starts, 0
         self._asked: set[bytes] = set()
         self._walk, self._cursor, self._reread = self._resume()
@@ -127,6 +129,8 @@ class Walker:
             if move.step is Step.END:
                 assert move.end is not None
                 raise Ended(self._with_validators(move.end))
+            if self._window and move.number == 1 and (why := too_long(page, self._rules)):
+                raise Ended(PassEnd(PassState.GAP, why))
             if backlog is not None and full:
                 raise Paused(backlog.reason)
             if move.step is Step.AGAIN:
@@ -292,6 +296,8 @@ class Walker:
             fresh=known.fresh,
             known_space=known.space,
             told=known.told,
+            low=self._window,
+            aside=self._window and self._source.fill is not None and self._source.fill.aside,
         )
 
     def _checkpoint(self, move: Move, page: ListPage, *, now: bool) -> bytes:

@@ -25,6 +25,7 @@ from fyke.model import (
     Finding,
     ForgetFilter,
     GapRow,
+    Holes,
     LaneRow,
     Listing,
     NewRun,
@@ -140,8 +141,24 @@ class RunBook(Protocol):
         """End a pass that has found listings, and give its run one pass for each, in one transaction.
 
         `lanes`: of each listing's first request, same order. A listing that the run has already is left as it is.
-        Returns the tasks of the run's going passes, to be offered; None, and nothing is changed, unless the pass is
+        Returns the tasks of the new passes, to be offered; None, and nothing is changed, unless the pass is
         running and fenced.
+        """
+        ...
+
+
+    async def listings(self, source_id: str) -> list[Listing]:
+        """The listings of a source that had a pass, without its date windows."""
+        ...
+
+    async def holes(self, source_id: str) -> Holes:
+        """The open holes of a source, and the windows that were read whole since the first of them was found."""
+        ...
+
+    async def fill_hole(self, hole_id: int, windows: list[str], reason: str) -> str:
+        """Close a hole that these windows, named by their listings, hold whole: the caller knows so by their dates.
+
+        Returns why it stays open: the windows show no row of what is covered on one of its sides. Empty: it is closed.
         """
         ...
 

@@ -16,6 +16,7 @@ from fyke.ledgers.sql.revisits import RevisitStatements
 from fyke.ledgers.sql.runs import RunStatements
 from fyke.ledgers.sql.sources import SourceStatements
 from fyke.ledgers.sql.state import StateStatements
+from fyke.ledgers.sql.windows import WindowStatements
 
 __all__ = ["SqlLedger"]
 
@@ -34,5 +35,6 @@ class SqlLedger(
     AuditStatements,
     RepairStatements,
     RevisitStatements,
+    WindowStatements,
 ):
     """`ports.Ledger` on a SQL database: ``SqlLedger(database, clock)``. Call `migrate` first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fyke.db.connection import Connection, listed
-from fyke.model import Coverage
+from fyke.model import Coverage, Listing
 
 DAY_MS = 86_400_000
 ANCHOR_LIMIT = 10_000
@@ -17,7 +17,8 @@ SELECT count(*) FROM (SELECT 1 FROM sighting WHERE listing_id = ? AND stretch_id
 """
 LOCK_LISTING = "SELECT id FROM listing WHERE id = ? FOR UPDATE"
 SHOWN = """
-SELECT listing_id, entries - refused, newest_key, newest_at, oldest_key, oldest_at FROM pass WHERE id = ?
+SELECT p.listing_id, l.name, p.entries - p.refused, p.newest_key, p.newest_at, p.oldest_key, p.oldest_at
+FROM pass p JOIN listing l ON l.id = p.listing_id WHERE p.id = ?
 """
 TOP = """
 SELECT id, newest_key, newest_at, oldest_key, oldest_at FROM stretch WHERE listing_id = ? ORDER BY id DESC LIMIT 1
@@ -73,10 +74,10 @@ def cover(connection: Connection, pass_id: int, *, joined: bool, now: int, reaso
 
     The caller's transaction holds the pass. Joined to the newest stretch, or the first one; else a new stretch, and a
     hole between it and the one before. What the pass has shown becomes anchors. A pass that has shown no key covers
-    nothing new.
+    nothing new, and one of a date window says nothing of what its listing shows.
     """
-    listing_id, keys, *edges = connection.execute(SHOWN, (pass_id,)).fetchone()
-    if not keys:
+    listing_id, name, keys, *edges = connection.execute(SHOWN, (pass_id,)).fetchone()
+    if not keys or Listing(name).filled:
         return
     newest, oldest = _edge(*edges[:2], now=now), _edge(*edges[2:], now=now)
     connection.execute(LOCK_LISTING, (listing_id,))

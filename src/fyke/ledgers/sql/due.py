@@ -12,7 +12,7 @@ import msgspec
 from fyke.db.connection import Connection, listed
 from fyke.db.migrate import CLOSED
 from fyke.ledgers.sql.access import Statements
-from fyke.ledgers.sql.runs import PASS_GENERATION, task_of_pass
+from fyke.ledgers.sql.runs import PASS_GENERATION, PRIORITY, task_of_pass
 from fyke.ledgers.sql.sources import ACTIVE
 from fyke.model import DueItem, ItemState, Task, TaskKind
 
@@ -25,8 +25,9 @@ WHERE i.pending = 1 AND i.id > ? AND (i.due_at <= ? OR i.due_at > ?) AND {ACTIVE
 ORDER BY i.id LIMIT ?
 """
 DUE_PASSES = f"""
-SELECT p.id, p.lane, s.pool, s.priority, s.hash, p.attempts
+SELECT p.id, p.lane, s.pool, {PRIORITY}, s.hash, p.attempts
 FROM pass p INDEXED BY pass_running CROSS JOIN source s ON s.id = p.source_id
+CROSS JOIN run r ON r.id = p.run_id
 WHERE p.state = 'running' AND p.id > ? AND (p.due_at <= ? OR p.due_at > ?) AND {ACTIVE}
 ORDER BY p.id LIMIT ?
 """

@@ -96,6 +96,7 @@ class PageWork(Struct):
     now: int
     read_at: int
     hand: bool
+    aside: bool = False
     items: dict[str, int] = field(default_factory=dict)  # key -> item id
     inserts: list[tuple[Any, ...]] = field(default_factory=list)
     refreshes: list[tuple[Any, ...]] = field(default_factory=list)
@@ -159,10 +160,17 @@ def take(work: PageWork, rows: list[Row], known: dict[str, Item], new_ids: Seque
             continue
         # A person's address says less than a list's row: it must not replace what the list has said. A time in the
         # future was written before the clock was set back, and orders nothing.
-        if not work.hand and (work.read_at >= item.entry_at or item.entry_at > work.now):
+        if not _says_less(work, row, item) and (work.read_at >= item.entry_at or item.entry_at > work.now):
             _meet(work, row, item)
         elif item.pending:
             _offer(work, item.id, item.generation, item.lane, item.attempts)
+
+
+def _says_less(work: PageWork, row: Row, item: Item) -> bool:
+    """Whether the row only proves that the item is there: its other fields would look like changes."""
+    if work.aside:
+        return item.state == "stored" or (item.state == "open" and not _direct(work, row))
+    return work.hand
 
 
 def _insert(work: PageWork, row: Row, id: int) -> None:

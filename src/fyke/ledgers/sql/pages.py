@@ -14,7 +14,7 @@ from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.coverage import keep_shown
 from fyke.ledgers.sql.entries import Item, PageWork, Row, hold_items, prepare, take, write_counts, write_work
 from fyke.ledgers.sql.records import read_facts, unblock
-from fyke.ledgers.sql.runs import listing_number
+from fyke.ledgers.sql.runs import LOW, listing_number
 from fyke.ledgers.sql.sources import lock_source
 from fyke.ledgers.sql.state import end_untold_space, known_space, plain
 from fyke.model import Entry, Listing, PageCommit, PageResult
@@ -98,13 +98,15 @@ def _write(
         return PageResult(True, misjudged=True, known_space=known_space(connection))
     seq = pages + 1
     source = read_facts(connection, [source_id])[source_id]
+    if page.low:
+        source.priority = LOW
     known = hold_items(connection, source, [row for row in rows if row.key not in trusted])
     if not page.fresh.isdisjoint(known):
         return PageResult(True, misjudged=True, known_space=page.known_space)
-    changed = set() if hand else _changed(source.id, rows, known)
+    changed = set() if hand or page.aside else _changed(source.id, rows, known)
     missing = len(rows) - len(known)
     # What a person submits says less than any row of a list, whenever that was read.
-    work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand)
+    work = PageWork(source, now, 0 if hand else min(page.read_at, now), hand, page.aside)
     take(work, rows, known, connection.new_ids("item", missing) if missing else ())
     write_work(connection, work)
     keep_shown(connection, pass_id, listing, [row.key for row in rows])

@@ -34,9 +34,13 @@ from fyke.model import (
     TaskKind,
 )
 
+LOW = 2  # the last of the priorities
 PASS_GENERATION = 1  # a pass is one walk: what runs again is another pass
+# Windows of the past wait behind the lists that show what is new.
+PRIORITY = f"CASE WHEN r.started_by = 'fill' THEN {LOW} ELSE s.priority END"
 TASKS_OF_RUN = f"""
-SELECT p.id, p.lane, s.pool, s.priority, s.hash, p.attempts FROM pass p JOIN source s ON s.id = p.source_id
+SELECT p.id, p.lane, s.pool, {PRIORITY}, s.hash, p.attempts
+FROM pass p JOIN source s ON s.id = p.source_id JOIN run r ON r.id = p.run_id
 WHERE p.run_id = ? AND p.state = 'running' AND {ACTIVE} ORDER BY p.id
 """
 SLOT = "SELECT id, state FROM run WHERE source_id = ? AND slot = ?"
@@ -54,7 +58,9 @@ ORDER BY slot DESC LIMIT 2
 """
 GATHER = "UPDATE run SET covers_from = ?, reason = ? WHERE id = ?"
 SLOTS = re.compile(r" \((\d+) slots in a row\)$")
-GOING = "SELECT id FROM run WHERE source_id = ? AND state = 'running'"
+# One that fills goes beside the others, and so does not keep a slot from being taken.
+GOING = "SELECT id FROM run WHERE source_id = ? AND state = 'running' AND started_by <> 'fill'"
+FILLING = "SELECT id FROM run WHERE source_id = ? AND state = 'running' AND started_by = 'fill'"
 STOPPED = "SELECT paused_at, paused_reason, removed_at FROM source WHERE id = ?"
 NEW_RUN = """
 INSERT INTO run(source_id, slot, covers_from, started_by, state, reason, started_at, ended_at, limit_ms, deadline)
@@ -68,6 +74,7 @@ SELECT name, id, inputs FROM listing WHERE source_id = ? AND name IN (SELECT val
 """
 NEW_LISTING = "INSERT INTO listing(source_id, name, inputs, created_at) VALUES (?, ?, ?, ?)"
 INPUTS = "UPDATE listing SET inputs = ? WHERE id = ?"
+NOT_CONNECTED = "UPDATE pass SET connected = 0 WHERE id = ?"
 HOLD = """
 SELECT fence, run_id, source_id, listing_id, started_at, attempts, soft_failures, checkpoint, checkpoint_at FROM pass
 WHERE id = ? AND state = 'running' FOR UPDATE
@@ -245,9 +252,13 @@ def _spread(
     walked = {number for (number,) in connection.execute("SELECT listing_id FROM pass WHERE run_id = ?", (run_id,))}
     pairs = zip(numbers, (lane for _, lane in found), strict=True)
     rows = [(run_id, source, number, lane, now, now) for number, lane in pairs if number not in walked]
+    (last,) = connection.execute("SELECT max(id) FROM pass WHERE run_id = ?", (run_id,)).fetchone()
     connection.executemany(NEW_PASS, rows)
+    if not end.connected:
+        # What the pass did not show, those that it has found are to show.
+        connection.execute(NOT_CONNECTED, (pass_id,))
     end_run(connection, run_id, now)
-    return _tasks(connection, run_id)
+    return [task for task in _tasks(connection, run_id) if task.ref > last]
 
 
 def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
@@ -262,7 +273,7 @@ def _open(connection: Connection, run: NewRun, now: int) -> OpenedRun:
         return OpenedRun(run_id, False, RunState(state), _tasks(connection, run_id))
     paused, why, removed = connection.execute(STOPPED, (source,)).fetchone()
     skipped = run.skipped or ("the source is removed" if removed else f"the source is paused: {why}" if paused else "")
-    going = connection.execute(GOING, (source,)).fetchone()
+    going = connection.execute(FILLING if run.trigger == "fill" else GOING, (source,)).fetchone()
     if going is not None and not skipped:
         return OpenedRun(going[0], False, RunState.RUNNING, _tasks(connection, going[0]))
     if skipped and run.trigger == "cron":
