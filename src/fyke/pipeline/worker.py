@@ -140,8 +140,10 @@ class Worker:
                 leased = await self._frontier.lease(
                     asked, self.config.lease, worker=self.config.name, pool=self.config.pool
                 )
-                # Where less than that is to be had, places in lanes may wait for what is not written yet.
-                self._committer.gathers = len(leased.deliveries) >= min(asked, few) and not self._stop.is_set()
+                # Where so few are to be had and done, places in lanes may wait for what is not written yet.
+                got = len(leased.deliveries)
+                starved = got < min(asked, few) and self._slots.free - got >= few
+                self._committer.gathers = not (starved or self._stop.is_set())
                 await self._start(leased.deliveries)
                 self._back()
             except TransientError as error:
