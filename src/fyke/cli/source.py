@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from fyke.app import apply_sources, find_source, named_sources, open_ledger, open_stores, pick_sources
-from fyke.cli import source_rules
+from fyke.cli import source_rekey, source_rules
 from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, Reason
 from fyke.cli.output import plain, print_json, say, table, when
@@ -238,3 +238,4 @@ async def remove(loaded: Loaded, source: Id) -> None:
 
 
 source_rules.add(app)
+source_rekey.add(app)

@@ -229,7 +229,7 @@ def _show(found: RuleDiff, folder: str) -> None:
             ("OLD KEY", "NEW KEY", "TITLE"),
             [(each.old, each.new, shortened(each.title or each.url)) for each in found.changed_keys[:SHOWN]],
         )
-        say("A changed key rule needs `fyke source rekey` or `--as-new`; it is refused otherwise.")
+        say("A changed key rule is refused until `fyke source rekey ID` has given stored items their new keys.")
     for what, keys in (("not read any more", found.only_old), ("read only by the new rules", found.only_new)):
         if keys:
             say(f"{len(keys)} {what}: {', '.join(map(plain, keys[:SHOWN]))}{' …' if len(keys) > SHOWN else ''}")

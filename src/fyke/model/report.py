@@ -113,6 +113,37 @@ class ForgetFilter(Struct, frozen=True):
     until: int | None = None
 
 
+class KeyItem(Struct, frozen=True):
+    """A stored item as its key is told again: its last entry, its newest version, the values of its listing."""
+
+    item_id: int
+    source_id: str
+    scope: str
+    key: str
+    url: str
+    state: ItemState
+    entry: Fields
+    record: Fields
+    values: dict[str, str]
+
+
+class KeyMove(Struct, frozen=True):
+    """An item gets another scope or key. `table`: where its row is. `into`: it is the same as that item, and goes.
+
+    `entry` and `entry_hash`: of an attachment, which names the item that it belongs to.
+    """
+
+    item_id: int
+    scope: str
+    key: str
+    new_scope: str
+    new_key: str
+    table: str
+    into: int = 0
+    entry: Fields | None = None
+    entry_hash: bytes = b""
+
+
 class AuditSource(Struct, frozen=True):
     entries: int
     listed: int

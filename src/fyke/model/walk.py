@@ -156,8 +156,8 @@ class Hole(Struct, frozen=True):
 class Holes(Struct, frozen=True):
     """The open holes of a source, and what was done about them.
 
-    `walked`: date windows that were read whole since, as (its listing, from, to, when its run began). `tried_at`: when the last run that fills
-    began, 0 where there was none. `going`: one that still goes.
+    `walked`: date windows that were read whole since, as (its listing, from, to, when its run began). `tried_at`:
+    when the last run that fills began, 0 where there was none. `going`: one that still goes.
     """
 
     holes: list[Hole]

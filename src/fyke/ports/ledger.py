@@ -9,7 +9,7 @@ UsageError for a ledger that was moved or is of a newer schema.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from fyke.model import (
@@ -26,6 +26,8 @@ from fyke.model import (
     ForgetFilter,
     GapRow,
     Holes,
+    KeyItem,
+    KeyMove,
     LaneRow,
     Listing,
     NewRun,
@@ -145,7 +147,6 @@ class RunBook(Protocol):
         running and fenced.
         """
         ...
-
 
     async def listings(self, source_id: str) -> list[Listing]:
         """The listings of a source that had a pass, without its date windows."""
@@ -324,5 +325,46 @@ class Desk(Protocol):
         ...
 
 
-class Ledger(SourceBook, RunBook, ItemBook, StateBook, Desk, Protocol):
+class KeyBook(Protocol):
+    """New keys for the items of sources whose key rule or scope has changed; see `fyke source rekey`."""
+
+    async def rekeying(self, source_id: str) -> bool:
+        """Whether a change of its keys has begun and not ended."""
+        ...
+
+    async def begin_rekey(self, sources: Sequence[ResolvedSource]) -> None:
+        """Pause the sources, and note what they become: nothing is added to them until `end_rekey`.
+
+        Raises:
+            UsageError: a run of one of them is going.
+        """
+        ...
+
+    async def key_items(self, source_id: str, after: int, limit: int) -> list[KeyItem]:
+        """Items of a source in order of id, those after `after`."""
+        ...
+
+    async def items_of_keys(self, scope: str, keys: Iterable[str]) -> list[KeyItem]: ...
+
+    async def items_under(self, scope: str, first: str, behind: str) -> list[KeyItem]:
+        """Items whose keys are from `first` on and before `behind`."""
+        ...
+
+    async def move_keys(self, source: ResolvedSource, moves: Sequence[KeyMove]) -> int:
+        """Give items their new keys, in one transaction with their sightings, rows and letters; returns how many moved.
+
+        What has another key than `KeyMove.key` is left as it is, so it may be repeated. Among the moves are those of
+        items that have a key which another one of them gets.
+
+        Raises:
+            UsageError: a key is taken, or another command changes these keys.
+        """
+        ...
+
+    async def end_rekey(self, sources: Sequence[ResolvedSource]) -> None:
+        """The sources are what they were to become, and go on unless a person had paused them."""
+        ...
+
+
+class Ledger(SourceBook, RunBook, ItemBook, StateBook, Desk, KeyBook, Protocol):
     """All of it."""

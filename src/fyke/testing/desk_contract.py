@@ -7,11 +7,20 @@ statement against the ledger's database, behind its back).
 from fyke.testing.contract_audit import AuditContract
 from fyke.testing.contract_decisions import DecisionContract
 from fyke.testing.contract_items import ItemDeskContract
+from fyke.testing.contract_keys import KeyContract
 from fyke.testing.contract_letters import LetterContract
 from fyke.testing.contract_repair import RepairContract
 
-__all__ = ["AuditContract", "DecisionContract", "DeskContract", "ItemDeskContract", "LetterContract", "RepairContract"]
+__all__ = [
+    "AuditContract",
+    "DecisionContract",
+    "DeskContract",
+    "ItemDeskContract",
+    "KeyContract",
+    "LetterContract",
+    "RepairContract",
+]
 
 
-class DeskContract(LetterContract, DecisionContract, ItemDeskContract, AuditContract, RepairContract):
+class DeskContract(LetterContract, DecisionContract, ItemDeskContract, AuditContract, RepairContract, KeyContract):
     """All of it."""

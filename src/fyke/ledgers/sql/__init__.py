@@ -11,6 +11,7 @@ from fyke.ledgers.sql.explain import ExplainStatements
 from fyke.ledgers.sql.forget import ForgetStatements
 from fyke.ledgers.sql.letters import LetterStatements
 from fyke.ledgers.sql.pages import PageStatements
+from fyke.ledgers.sql.rekey import RekeyStatements
 from fyke.ledgers.sql.repair import RepairStatements
 from fyke.ledgers.sql.revisits import RevisitStatements
 from fyke.ledgers.sql.runs import RunStatements
@@ -36,5 +37,6 @@ class SqlLedger(
     RepairStatements,
     RevisitStatements,
     WindowStatements,
+    RekeyStatements,
 ):
     """`ports.Ledger` on a SQL database: ``SqlLedger(database, clock)``. Call `migrate` first."""

@@ -71,6 +71,12 @@ SELECT at, kind, message, data FROM event WHERE source = ? AND replace(data, ?, 
 ATTACHED = """
 SELECT scope, key, url, state FROM item WHERE scope = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?
 """
+# The newest of the items that had this key: an item that has it now was found before.
+NOW_AS = """
+SELECT i.scope, i.key FROM former_key f JOIN item i ON i.id = f.item_id WHERE f.scope = ? AND f.key = ?
+ORDER BY f.at DESC, i.id LIMIT 1
+"""
+FORMERLY = "SELECT scope, key, at FROM former_key WHERE item_id = ? ORDER BY at, key"
 HOLD = "SELECT hold_until, hold_reason FROM lane WHERE lane = ?"
 
 
@@ -112,7 +118,8 @@ def _rows(connection: Connection, columns: Mapping[str, str], rest: str, values:
 def _explain(connection: Connection, scope: str, key: str, now: int) -> Explanation | None:
     found = _rows(connection, ITEM, FROM_ITEM, (scope, key))
     if not found:
-        return None
+        now_as = connection.execute(NOW_AS, (scope, key)).fetchone()
+        return _explain(connection, now_as[0], now_as[1], now) if now_as is not None else None
     (item,) = found
     sightings = _rows(connection, SIGHTING, FROM_SIGHTING, {"scope": scope, "key": key})
     visits = _rows(connection, VISIT, FROM_VISIT, (item["id"], ROWS_LIMIT))[::-1]
@@ -133,6 +140,7 @@ def _explain(connection: Connection, scope: str, key: str, now: int) -> Explanat
         *(_written(row) for row in versions),
         *(line for row in dead for line in _died(row)),
         *_told(connection, item["source"], scope, key),
+        *_renamed(connection, item["source"], item["id"]),
         *_item_lines(item),
     ]
     # Python's sort is stable: what has one time stays in the order of cause and effect above.
@@ -168,6 +176,15 @@ def _told(connection: Connection, source: str, scope: str, key: str) -> Lines:
         data = msgspec.json.decode(text)
         if data.get("key") == key and data.get("scope", scope) == scope:
             found.append((at, f"told ({kind}): {message}"))
+    return found
+
+
+def _renamed(connection: Connection, source: str, item: int) -> Lines:
+    """The keys that the item had before, and what was told of it under them."""
+    found: Lines = []
+    for scope, key, at in connection.execute(FORMERLY, (item,)).fetchall():
+        found += _told(connection, source, scope, key)
+        found.append((at, f"got a new key from `fyke source rekey`: it was {key} in scope {scope}"))
     return found
 
 

@@ -116,7 +116,8 @@ def _remove(
     for _, _, scope, key, _ in chosen:
         keys.setdefault(scope, []).append(key)
     if remove:
-        connection.execute(f"DELETE FROM shown_before WHERE {BY_ITEM}", (items,))
+        for name in ("shown_before", "former_key"):
+            connection.execute(f"DELETE FROM {name} WHERE {BY_ITEM}", (items,))
     for scope, found in keys.items():
         yield "sighting", _rows(connection, "sighting", SIGHTINGS, (scope, listed(found)), remove=remove)
     for name in PARTS:

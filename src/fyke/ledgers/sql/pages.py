@@ -14,6 +14,7 @@ from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.coverage import keep_shown
 from fyke.ledgers.sql.entries import Item, PageWork, Row, hold_items, prepare, take, write_counts, write_work
 from fyke.ledgers.sql.records import read_facts, unblock
+from fyke.ledgers.sql.rekey import refuse_while_moving
 from fyke.ledgers.sql.runs import LOW, listing_number
 from fyke.ledgers.sql.sources import lock_source
 from fyke.ledgers.sql.state import end_untold_space, known_space, plain
@@ -70,6 +71,7 @@ class PageStatements(Statements):
             source = lock_source(connection, source_id)
             if connection.execute("SELECT removed_at FROM source WHERE id = ?", (source,)).fetchone()[0] is not None:
                 raise UsageError(f"source '{source_id}' is removed", hint="`fyke source apply` brings it back")
+            refuse_while_moving(connection, source_id)
             number = listing_number(connection, source, Listing(listing), now)
             pass_id = connection.insert(SUBMISSION, (source, number, now, now, now))
             result = _write(connection, pass_id, 1, page, rows, now, hand=True)

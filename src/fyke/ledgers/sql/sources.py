@@ -32,7 +32,8 @@ UPDATE source SET paused_total = paused_total + ?, paused_at = NULL, paused_reas
 """
 REMOVE = "UPDATE source SET removed_at = ? WHERE id = ?"
 STOPPED = "SELECT paused_at, removed_at FROM source WHERE id = ?"
-WAY_OUT = "restore the old rule, or give the source a new id to begin anew"
+OLD_RULE = "restore the old rule, or give the source a new id to begin anew"
+MARKED = "SELECT value FROM meta WHERE name = ?"
 
 
 def values_of(source: ResolvedSource) -> tuple[Any, ...]:
@@ -111,6 +112,7 @@ class SourceStatements(Statements):
 
         def call(connection: Connection) -> bool:
             number, paused_at, _ = _locked(connection, source_id)
+            _refuse_while_moving(connection, source_id)
             if paused_at is not None:
                 # The clock may have been set back meanwhile: a pause is never shorter than nothing.
                 connection.execute(RESUME, (max(0, now - paused_at), number))
@@ -171,13 +173,28 @@ def _apply(connection: Connection, source: ResolvedSource, now: int) -> str:
         connection.execute("INSERT INTO tally(source_id) VALUES (?)", (number,))
         return "created"
     number, removed_at = stored[:2]
+    _refuse_while_moving(connection, source.id)
     if values == tuple(stored[2:]) and removed_at is None and not widened:
         return "unchanged"
+    write_source(connection, number, source, now)
+    return "changed"
+
+
+def write_source(connection: Connection, number: int, source: ResolvedSource, now: int) -> None:
+    """Write what is known of a source over what was; the caller holds its row."""
     change = ", ".join(f"{name} = ?" for name in SOURCE_VALUES)
     connection.execute(
-        f"UPDATE source SET {change}, changed_at = ?, removed_at = NULL WHERE id = ?", (*values, now, number)
+        f"UPDATE source SET {change}, changed_at = ?, removed_at = NULL WHERE id = ?",
+        (*values_of(source), now, number),
     )
-    return "changed"
+
+
+def _refuse_while_moving(connection: Connection, source_id: str) -> None:
+    if connection.execute(MARKED, (f"rekey:{source_id}",)).fetchone() is not None:
+        raise UsageError(
+            f"the items of source '{source_id}' get new keys, and that has not ended",
+            hint=f"`fyke source rekey {source_id}` goes on with it",
+        )
 
 
 def _check(connection: Connection, source: ResolvedSource, statement: str) -> tuple[Any, ...] | None:
@@ -185,19 +202,20 @@ def _check(connection: Connection, source: ResolvedSource, statement: str) -> tu
     stored: tuple[Any, ...] | None = connection.execute(statement, (source.id,)).fetchone()
     if stored is not None:
         old = dict(zip(SOURCE_VALUES, stored[2:], strict=True))
-        _refuse_change(source, "scope", old["scope"], source.scope)
-        _refuse_change(source, "store.table", old["table_name"], source.table)
-        _refuse_change(source, "identity", old["identity"], source.identity)
+        way_out = f"`fyke source rekey {source.id} --dry-run` shows what their new keys would be; or {OLD_RULE}"
+        _refuse_change(source, "scope", old["scope"], source.scope, way_out)
+        _refuse_change(source, "store.table", old["table_name"], source.table, OLD_RULE)
+        _refuse_change(source, "identity", old["identity"], source.identity, way_out)
     _refuse_disagreement(connection, source)
     return stored
 
 
-def _refuse_change(source: ResolvedSource, field: str, old: str, new: str) -> None:
+def _refuse_change(source: ResolvedSource, field: str, old: str, new: str, way_out: str) -> None:
     if old != new:
         raise UsageError(
             f"source '{source.id}' has '{old}' in the ledger, and now '{new}': its items would be new ones",
             field=field,
-            hint=WAY_OUT,
+            hint=way_out,
         )
 
 
