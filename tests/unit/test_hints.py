@@ -3,7 +3,9 @@
 import pytest
 
 from fyke.model import Coverage, Entry, ListPage, Outcome, PassState, Standing
+from fyke.pipeline.walk_rules import mark_of, without_circle
 from fyke.policy.coverage import Move, Rules, Step, Walk, advance
+from fyke.policy.hints import CIRCLE, ITSELF
 
 ALL = Rules(known=1, all=True)
 NEW = Standing(known=False, anchor=False)
@@ -72,6 +74,43 @@ def test_pages_that_end_in_doubt_are_a_gap() -> None:
     move = walked(page("b"), page("a", next=None, doubt="the page names itself as the next one"))
     assert move.end is not None
     assert (move.end.state, move.end.reason) == (PassState.GAP, "the page names itself as the next one")
+
+
+@pytest.mark.parametrize("doubt", [ITSELF, CIRCLE])
+@pytest.mark.parametrize(
+    ("more", "gap"),
+    [
+        ({}, True),
+        ({"total_hint": 2}, False),
+        ({"total_hint": 3}, True),
+        ({"last_hint": 2}, False),
+        ({"last_hint": 3}, True),
+        ({"last_by_hint": True}, False),
+        ({"last_by_hint": False, "total_hint": 2}, True),
+    ],
+)
+def test_a_last_page_that_links_back_is_the_end_where_the_site_says_that_it_is_the_last(
+    doubt: str, more: dict[str, object], gap: bool
+) -> None:
+    move = walked(page("b"), page("a", next=None, doubt=doubt, **more))
+    if gap:
+        assert move.end is not None
+        assert (move.end.state, move.end.reason) == (PassState.GAP, doubt)
+    else:
+        assert move.step is Step.FIRST  # two pages: the second look
+
+
+def test_a_page_that_lacks_what_the_next_one_needs_is_no_end_whatever_the_site_says() -> None:
+    move = walked(page("b"), page("a", next=None, doubt="the page has no 'state'", total_hint=2, last_by_hint=True))
+    assert move.end is not None
+    assert move.end.state is PassState.GAP
+
+
+@pytest.mark.parametrize(("hint", "kept"), [(True, True), (False, None), (None, None)])
+def test_a_circle_leaves_what_the_site_says_of_its_last_page(hint: bool | None, kept: bool | None) -> None:
+    shown = page("a", next={"url": "https://site.example/1"}, last_by_hint=hint)
+    without_circle(shown, {mark for mark in [mark_of(shown.next)] if mark})
+    assert (shown.next, shown.last_by_hint, shown.doubt) == (None, kept, CIRCLE)
 
 
 def test_a_doubt_about_what_follows_does_not_undo_that_a_walk_has_connected() -> None:

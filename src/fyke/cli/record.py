@@ -40,7 +40,9 @@ async def record(
     """
     (one,) = pick_sources(loaded.settings, [source])
     names = [each.name for each in one.source.listings()]
-    if listing is not None and listing not in names:
+    # Lists that the site names are known once it was asked.
+    discovers = any(each.discovers for each in one.source.listings())
+    if listing is not None and listing not in names and not discovers:
         hint = nearest(listing, names) or f"there are {', '.join(names[:10])}"
         raise UsageError(f"there is no listing {listing!r}", hint=hint)
     place = folder or pages_folder(one)

@@ -120,9 +120,30 @@ async def walk_lists(
 ) -> AsyncIterator[ListRead]:
     """Each listing's pages, one after the other, as far as `fetch` has them and the source finds a next one.
 
-    `listing`: only this one; else the first `lists` of them.
+    Pages that name the lists (`each.discover`) come first. `listing`: only this one; else the first `lists` of them.
+
+    Raises:
+        UsageError: there is no such listing.
     """
-    chosen = [one for one in source.listings() if listing in (None, one.name)]
+    named: list[Listing] = []
+    for one in source.listings():
+        if not one.discovers:
+            named.append(one)
+            continue
+        request = source.list_request(one, None)
+        try:
+            response = await fetch(request)
+        except NotRecorded:
+            continue
+        except FetchFailed as error:
+            yield ListRead(one.name, 1, request, None, ListPage(Outcome(error.outcome), error.reason))
+            continue
+        found = source.read_listings(one, response)
+        yield ListRead(one.name, 1, request, response, ListPage(found.outcome, found.reason, refused=found.refused))
+        named += found.listings
+    chosen = [one for one in named if listing in (None, one.name)]
+    if listing is not None and not chosen and named:
+        raise UsageError(f"there is no listing {listing!r}", hint=f"there are {', '.join(o.name for o in named[:10])}")
     for one in chosen if listing is not None else chosen[:lists]:
         cursor: dict[str, Any] | None = None
         asked: set[str] = set()

@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from fyke.model import ListPage, PassLease, Request, Standing
 from fyke.policy.coverage import NOBODY_KNOWS, Rules, Walk
+from fyke.policy.hints import CIRCLE
 from fyke.ports import Source
-
-CIRCLE = "the page names one as its next that this walk has read already"
 
 
 class Checkpoint(Struct):
@@ -65,7 +64,9 @@ def without_circle(page: ListPage, asked: set[bytes]) -> None:
         page.next = next_part(page.next, asked)
         page.last_by_hint = True if page.next is None else None
     else:
-        page.next, page.last_by_hint, page.doubt = None, None, page.doubt or CIRCLE
+        # That this is the last page is said by `more`; that it is not, by the link that leads in a circle.
+        said = page.last_by_hint or None
+        page.next, page.last_by_hint, page.doubt = None, said, page.doubt or CIRCLE
 
 
 def conditional(request: Request, lease: PassLease) -> Request:

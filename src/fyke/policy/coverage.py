@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fyke.model import Coverage, Entry, ListPage, PassEnd, PassState, Standing
-from fyke.policy.hints import blank_doubt, says_enough
+from fyke.policy.hints import blank_doubt, end_doubt, says_enough
 from fyke.policy.suspicion import Signs, count_refused, forget_page, measure, suspicion
 
 DAY_MS = 86_400_000
@@ -199,7 +199,7 @@ def _rows(
         doubt = f"page {walk.page} shows the same rows as page {repeated}"
         return _ended(walk, rules, coverage, "" if says_enough(page, walk.page, walk.counted, walk.total) else doubt)
     if page.next is None or not rules.paged or page.last_by_hint is True:
-        return _ended(walk, rules, coverage, page.doubt)
+        return _ended(walk, rules, coverage, end_doubt(page, walk.page, walk.counted, walk.total))
     if walk.page < rules.max_pages:
         return Move(Step.NEXT)
     if walk.met and not rules.all:
@@ -233,7 +233,8 @@ def _blank(walk: Walk, page: ListPage, rules: Rules, coverage: Coverage) -> Move
     has_next = page.next is not None and rules.paged and page.last_by_hint is not True
     if walk.blank_pages == 1 and has_next:
         return Move(Step.NEXT)
-    return _ended(walk, rules, coverage, page.doubt or blank_doubt(page, walk.page, walk.counted, walk.total))
+    said = (page, walk.page, walk.counted, walk.total)
+    return _ended(walk, rules, coverage, end_doubt(*said) or blank_doubt(*said))
 
 
 def _repeats(walk: Walk, rows: Sequence[Entry]) -> int | None:

@@ -6,7 +6,12 @@ totals are rounded down, capped or old (P5).
 
 from __future__ import annotations
 
+from typing import Final
+
 from fyke.model import ListPage
+
+ITSELF: Final = "the page names itself as the next one"
+CIRCLE: Final = "the page names one as its next that this walk has read already"
 
 
 def says_enough(page: ListPage, number: int, counted: int, total: int) -> bool:
@@ -15,6 +20,18 @@ def says_enough(page: ListPage, number: int, counted: int, total: int) -> bool:
         return page.last_by_hint
     past_last = page.last_hint is not None and 0 < page.last_hint < number
     return past_last or 0 < total <= counted
+
+
+def end_doubt(page: ListPage, number: int, counted: int, total: int) -> str:
+    """Why page `number`, which has no next one, should not be the last. One whose link leads back to where the walk was
+    is the last where the site says so.
+    """
+    if page.doubt not in (ITSELF, CIRCLE):
+        return page.doubt
+    if page.last_by_hint is not None:
+        return "" if page.last_by_hint else page.doubt
+    on_last = page.last_hint is not None and 0 < page.last_hint <= number
+    return "" if on_last or 0 < total <= counted else page.doubt
 
 
 def blank_doubt(page: ListPage, number: int, counted: int, total: int) -> str:

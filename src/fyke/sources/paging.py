@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from fyke.model import Request, Response
+from fyke.policy.hints import ITSELF
 from fyke.sources.addresses import absolute_url
 from fyke.sources.faults import Fault, Path, StepFailed
 from fyke.sources.nodes import Context, text_of
@@ -23,7 +24,6 @@ from fyke.sources.sitemaps import Sitemap
 
 KINDS: Final = ("number", "offset", "next", "cursor", "link_header")
 LONGEST_CARRIED: Final = 2_000_000
-ITSELF: Final = "the page names itself as the next one"
 
 _HINTS: Final = ("total", "last", "more")
 _NUMBER: Final = re.compile(r"\d[\d,，]{0,18}")
@@ -178,7 +178,7 @@ class ListRequests:
         """
         found = self._next(context, cursor, response)
         more = self._more(context)
-        if more is not None and found.next is not None:
+        if more is not None and (found.next is not None or found.doubt == ITSELF):
             found = found._replace(last_by_hint=not more)
         elif more and not found.doubt:
             found = found._replace(last_by_hint=False, doubt="the site says that more pages follow, and names none")

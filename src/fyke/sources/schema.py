@@ -162,6 +162,7 @@ DISCOVER: Final = Section(
             required=True,
         ),
     },
+    elsewhere=(("pages", "a discovery reads one page; ask for one that names all values"),),
 )
 EACH: Final = Either(
     (

@@ -243,6 +243,7 @@ class Section:
     one_of: tuple[str, ...] = ()
     extra: Callable[[Mapping[str, Any], Path], None] | None = None
     others: MapOf | None = None  # what stands under names of the author's, where they may be added
+    elsewhere: tuple[tuple[str, str], ...] = ()  # keys that a person may look for here, and why they are not
 
     def check(self, value: Any, path: Path, notes: Notes) -> None:
         if not isinstance(value, Mapping):
@@ -266,6 +267,9 @@ class Section:
         if self.others is not None:
             self.others.check({name: part}, path[:-1], notes)
             return
+        for absent, why in self.elsewhere:
+            if name == absent:
+                raise Fault(f"'{name}' does not stand here: {why}", path, hint=f"keys here: {', '.join(self.keys)}")
         later = notes.later.get((self.name, name))
         if later == NO_EFFECT:
             notes.ignored.append(".".join(str(step) for step in path))

@@ -3,7 +3,8 @@
 import pytest
 
 from fyke.errors import UsageError
-from fyke.model import FoundListings, Outcome, Response
+from fyke.lab.recorded import ListRead, NotRecorded, walk_lists
+from fyke.model import FoundListings, Outcome, Request, Response
 from fyke.sources.compile import compile_text
 from fyke.sources.source import FileSource
 from tests.unit.sources.making import HEAD, made
@@ -121,3 +122,35 @@ def test_mistakes_are_found_when_the_file_is_read(old: str, new: str, message: s
     with pytest.raises(UsageError) as caught:
         made(PLAIN.replace(old, new, 1), head=HEAD)
     assert message in str(caught.value)
+
+
+async def walked(listing: str | None = None, lists: int | None = None) -> list[ListRead]:
+    shown = {NAV: PAGE, "https://site.example/bids/index.html": "<ul><li><a href=/1>x</a></ul>"}
+
+    async def fetch(request: Request) -> Response:
+        if request.url not in shown:
+            raise NotRecorded(request.url)
+        return Response(request.url, 200, {}, shown[request.url].encode(), shown[request.url])
+
+    return [one async for one in walk_lists(made(PLAIN), fetch, listing=listing, lists=lists)]
+
+
+@pytest.mark.parametrize(("listing", "lists"), [(None, None), (None, 2), ("channel=bids", None)])
+async def test_recording_and_offline_tests_walk_the_lists_that_the_site_names(
+    listing: str | None, lists: int | None
+) -> None:
+    read = await walked(listing, lists)
+    assert [(one.listing, one.read.outcome, len(one.read.entries)) for one in read] == [
+        ("each.discover", Outcome.OK, 0),
+        ("channel=bids", Outcome.OK, 1),
+    ]
+
+
+async def test_a_list_that_the_site_does_not_name_is_a_mistake_that_names_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no listing 'channel=bid'.*channel=news, channel=bids"):
+        await walked("channel=bid")
+
+
+def test_pages_in_a_discovery_are_refused_with_the_way_out() -> None:
+    with pytest.raises(UsageError, match="'pages' does not stand here: a discovery reads one page"):
+        made(PLAIN.replace("    rows: {in: ul.nav", "    pages: {number: {first: 1}}\n    rows: {in: ul.nav"))

@@ -7,7 +7,8 @@ import pytest
 
 from fyke.errors import UsageError
 from fyke.model import ListPage, Outcome, Request, Response
-from fyke.sources.paging import ITSELF, next_of_header
+from fyke.policy.hints import ITSELF
+from fyke.sources.paging import next_of_header
 from fyke.sources.source import FileSource
 from tests.unit.sources.making import made, response
 
@@ -236,6 +237,13 @@ def test_a_link_that_leads_to_its_own_page_ends_the_pages_in_doubt() -> None:
     assert (page.next, page.doubt) == (None, ITSELF)
     page = read(one, ROWS + '<a class=next href="?p=9">下一页</a>', {"url": f"{WEB}?p=9"}, f"{WEB}?p=9")
     assert (page.next, page.doubt) == (None, ITSELF)
+
+
+@pytest.mark.parametrize(("sign", "last"), [("", True), ("<b class=more>…</b>", False)])
+def test_the_site_may_say_of_a_page_that_links_to_itself_whether_it_is_the_last(sign: str, last: bool) -> None:
+    one = source("{next: {css: 'a.next::attr(href)'}, more: {css: b.more}}")
+    page = read(one, ROWS + f'{sign}<a class=next href="{WEB}">下一页</a>')
+    assert (page.next, page.last_by_hint, page.doubt) == (None, last, ITSELF)
 
 
 # --- What a site says of its own length ---
