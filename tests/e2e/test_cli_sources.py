@@ -393,3 +393,22 @@ def test_a_stopped_run_ends_with_0_and_gives_back_what_it_held(fyke: Fyke, argum
         assert ("It was stopped" in out) is bool(arguments)
         assert fyke.json("status")["frontier"]["leased"] == 0
         assert fyke.json("audit")["unaccounted"] == 0
+
+
+def test_attachments_are_paused_resumed_and_removed_with_their_source(fyke: Fyke) -> None:
+    fyke.source("https://site.example")
+    file = fyke.folder / "sources" / "demo.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("store:", '  attachments: {css: "a.file::attr(href)"}\nstore:'), encoding="utf-8")
+    assert fyke("source", "apply")[0] == 0
+
+    def states() -> dict[str, str]:
+        return {line["id"]: line["state"] for line in fyke.json("source", "list")}
+
+    assert "and so are its attachments" in fyke("source", "pause", "demo", "--reason", "rebuilt")[1]
+    assert states() == {"demo": "paused", "demo.attachments": "paused"}
+    assert "and so do its attachments" in fyke("source", "resume", "demo")[1]
+    assert states() == {"demo": "applied", "demo.attachments": "applied"}
+    file.unlink()
+    assert "and so are its attachments" in fyke("source", "remove", "demo")[1]
+    assert states() == {"demo": "removed", "demo.attachments": "removed"}

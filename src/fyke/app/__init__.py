@@ -10,6 +10,7 @@ from fyke.app.sources import (
     pick_sources,
     read_sources,
     submitted_entries,
+    with_files,
 )
 from fyke.app.stores import Desk, Stores, SystemClock, open_database, open_desk, open_ledger, open_stores
 
@@ -35,4 +36,5 @@ __all__ = [
     "run_worker",
     "run_workers",
     "submitted_entries",
+    "with_files",
 ]

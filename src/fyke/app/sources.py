@@ -47,6 +47,12 @@ async def apply_sources(stores: Stores, loaded: Sequence[Loaded]) -> list[tuple[
     return answers
 
 
+async def with_files(ledger: Ledger, source_id: str) -> list[str]:
+    """The source and, where there is one, that of its pages' attachments: they are paused and removed together."""
+    known = {row.source.id for row in await ledger.sources(removed=True)}
+    return [source_id, *({attached_source(source_id)} & known)]
+
+
 async def configure_lanes(stores: Stores) -> None:
     """Set the policies of all lanes."""
     await stores.frontier.configure(await wanted_lanes(stores.settings, stores.ledger))

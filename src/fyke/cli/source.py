@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from msgspec import Struct
 
-from fyke.app import apply_sources, find_source, named_sources, open_ledger, open_stores, pick_sources
+from fyke.app import apply_sources, find_source, named_sources, open_ledger, open_stores, pick_sources, with_files
 from fyke.cli import source_rekey, source_rules
 from fyke.cli.desk import applied_source
 from fyke.cli.flags import Json, Reason
@@ -205,25 +205,31 @@ async def apply(loaded: Loaded, sources: Files = None, as_json: Json = False) ->
 
 @verb(app, "pause", example='fyke source pause ccgp --reason "the site is being rebuilt"')
 async def pause(loaded: Loaded, source: Id, reason: Reason) -> None:
-    """Stop runs and visits of a source; its items stay open and are shown."""
+    """Stop runs and visits of a source, also those of its attachments; its items stay open and are shown."""
     async with open_ledger(loaded.settings) as stores:
         row = await applied_source(stores.ledger, source)
-        fresh = await stores.ledger.pause_source(source, reason)
-    say(f"{source} is paused." if fresh else f"{source} was paused before: {row.paused_reason}")
+        stopped = [await stores.ledger.pause_source(name, reason) for name in await with_files(stores.ledger, source)]
+    say(f"{source} is paused{_too(stopped)}." if stopped[0] else f"{source} was paused before: {row.paused_reason}")
 
 
 @verb(app, "resume", example="fyke source resume ccgp")
 async def resume(loaded: Loaded, source: Id) -> None:
-    """Let a paused source go on."""
+    """Let a paused source go on, and its attachments with it."""
     async with open_ledger(loaded.settings) as stores:
         await applied_source(stores.ledger, source)
-        fresh = await stores.ledger.resume_source(source)
-    say(f"{source} goes on." if fresh else f"{source} was not paused.")
+        going = [await stores.ledger.resume_source(name) for name in await with_files(stores.ledger, source)]
+    say(
+        f"{source} goes on{', and so do its attachments' * any(going[1:])}."
+        if going[0]
+        else f"{source} was not paused."
+    )
 
 
 @verb(app, "remove", example="fyke source remove ccgp")
 async def remove(loaded: Loaded, source: Id) -> None:
-    """Take a source whose file is gone out of work; rows and items stay, and applying it again brings it back."""
+    """Take a source whose file is gone out of work, with its attachments; rows and items stay, and applying it again
+    brings it back.
+    """
     async with open_ledger(loaded.settings) as stores:
         await applied_source(stores.ledger, source)
         for one in named_sources(loaded.settings):
@@ -233,8 +239,12 @@ async def remove(loaded: Loaded, source: Id) -> None:
                     file=str(one.path),
                     hint=f"move the file away, or `fyke source pause {source}`",
                 )
-        fresh = await stores.ledger.remove_source(source)
-    say(f"{source} is out of work." if fresh else f"{source} was removed before.")
+        gone = [await stores.ledger.remove_source(name) for name in await with_files(stores.ledger, source)]
+    say(f"{source} is out of work{_too(gone)}." if gone[0] else f"{source} was removed before.")
+
+
+def _too(done: list[bool]) -> str:
+    return ", and so are its attachments" if any(done[1:]) else ""
 
 
 source_rules.add(app)
