@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from fyke.db.connection import Connection
 from fyke.db.sqlite import open_connection
 from fyke.model import Request
 from fyke.testing.effects import read_effects, written_twice
@@ -110,7 +111,7 @@ FAULTS = (Fault.DIE_BEFORE, Fault.DIE_AFTER, Fault.TWICE)
 def told(world: World) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """The keys of the rows, the open holes, the stretches with their listings."""
 
-    def read(connection: Any) -> Any:
+    def read(connection: Connection) -> tuple[list[Any], list[Any], list[Any]]:
         rows = connection.execute("SELECT _key FROM notices ORDER BY _item_id").fetchall()
         holes = connection.execute("SELECT id FROM hole WHERE closed_at IS NULL").fetchall()
         stretches = connection.execute(
@@ -118,7 +119,7 @@ def told(world: World) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], li
         ).fetchall()
         return sorted(rows), holes, stretches
 
-    return cast(Any, world.place.read(read))
+    return world.place.read(read)
 
 
 async def until_filled(world: World, plan: dict[Point, Fault]) -> None:

@@ -23,6 +23,7 @@ from fyke.testing.ledger_spread import SpreadContract
 from fyke.testing.ledger_state import StateContract
 from fyke.testing.ledger_steps import Book
 from fyke.testing.ledger_times import TimesContract
+from fyke.testing.ledger_windows import WindowsContract
 
 
 class LedgerContract(
@@ -38,6 +39,7 @@ class LedgerContract(
     DueContract,
     CalendarContract,
     StateContract,
+    WindowsContract,
 ):
     @pytest_asyncio.fixture
     async def book(self, ledger: Ledger, clock: FakeClock) -> Book:
