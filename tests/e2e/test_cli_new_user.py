@@ -208,6 +208,22 @@ def test_try_tells_on_how_many_rows_each_selector_hits(fyke: Fyke) -> None:
     assert "found, but its steps give no value" in out
 
 
+def test_try_tells_of_values_that_were_left_out_for_the_page_says_them_in_two_ways(fyke: Fyke) -> None:
+    fyke("init")
+    path = Path("sources/notices.yaml")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("    published:", "    sum: {css: b, then: [{money: CNY}]}\n    published:", 1), "utf-8"
+    )
+    row = (
+        '<li><a href="/detail/t20260101_1.html">甲</a><b>12万元（大写：壹拾叁万元整）</b><em>2026-01-02 03:04</em></li>'
+    )
+    Path("page.html").write_text(f'<ul class="list">{row}</ul>', encoding="utf-8")
+    (doubt,) = fyke.json("try", str(path), "--page", "page.html")["doubts"]
+    assert doubt.startswith("row 1, field 'sum': the sum is said twice and differs")
+    assert f"left out: {doubt}" in fyke("try", str(path), "--page", "page.html")
+
+
 def test_rows_are_looked_at_by_typed_comparisons_and_no_sql(fyke: Fyke, lab: str) -> None:
     collected(fyke, lab)
     fyke("run", "--once")

@@ -32,6 +32,19 @@ def test_a_walk_that_met_nothing_known_does_not_connect_by_being_accepted() -> N
     assert (found.state, found.connected) == (PassState.SUSPICIOUS, False)
 
 
+def test_values_of_rows_that_were_left_out_for_a_doubt_are_told_at_the_end_of_the_walk() -> None:
+    flags = [f"row {n}, field 'sum': said twice and differs: {'9' * 500}" for n in range(1, 6)]
+    page = ListPage(Outcome.OK, entries=[Entry(0, "a", {}, b"")], flags=flags)
+    end = advance(Walk(), page, {}, RULES, Coverage(), now=0, refused_new=0).end
+    assert end is not None
+    assert end.state is PassState.COMPLETE
+    assert "5 doubtful value(s) left out: row 1, field 'sum'" in end.note
+    assert "row 3" in end.note
+    assert "row 4" not in end.note
+    assert end.note.endswith(", …")
+    assert len(end.note) < 800
+
+
 def test_a_first_walk_reaches_its_start_whatever_was_refused() -> None:
     found = end_of("xy", coverage=Coverage())
     assert (found.state, found.connected) == (PassState.SUSPICIOUS, True)

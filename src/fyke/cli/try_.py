@@ -24,6 +24,7 @@ from fyke.sources.hits import Hit, Hits, detail_hits, list_hits
 
 LARGEST_PAGE: Final = 64 * 2**20
 SHOWN_FIELDS: Final = 6
+MOST_DOUBTS: Final = 10
 MOST_INDEXES: Final = 4
 TYPES: Final = {
     **dict.fromkeys((".html", ".htm"), "text/html"),
@@ -50,6 +51,7 @@ class DetailTried(Struct):
     reason: str = ""
     key: str | None = None
     hits: Hits = field(default_factory=Hits)
+    doubts: list[str] = []
 
 
 @verb(app, "try", example="fyke try sources/ccgp.yaml --page saved.html --url https://www.ccgp.gov.cn/cggg/zygg/")
@@ -167,9 +169,10 @@ def _saved_detail(source: Source, page: Path, url: str | None, step: int | None)
     found = source.read_detail(number - 1, response, entry)
     hits = detail_hits(source, number - 1, response, entry)
     if found.outcome is not Outcome.OK:
-        return DetailTried(found.outcome, found.fields or None, found.missing, found.reason, hits=hits)
+        missing = found.missing
+        return DetailTried(found.outcome, found.fields or None, missing, found.reason, hits=hits, doubts=found.flags)
     record, _, _ = source.record(entry, found.fields)
-    return DetailTried(found.outcome, record, found.missing, found.reason, hits=hits)
+    return DetailTried(found.outcome, record, found.missing, found.reason, hits=hits, doubts=found.flags)
 
 
 async def _fetched_list(loaded: Loaded, source: Source, listing: Listing) -> ListTried:
@@ -202,21 +205,22 @@ async def _fetched_detail(loaded: Loaded, source: Source, listing: Listing) -> D
             if not page.entries:
                 return DetailTried(Outcome.EMPTY, reason="the list page has no entry")
             entry = page.entries[0]
-            fields, hits = dict(entry.fields), Hits()
+            fields, hits, doubts = dict(entry.fields), Hits(), list[str]()
             for step in range(source.steps):
                 response = await trial.fetch(source.detail_request(step, fields))
                 found = source.read_detail(step, response, fields)
+                doubts += found.flags
                 hits.rows, more = 1, detail_hits(source, step, response, fields)
                 hits.fields += more.fields
                 if found.outcome is not Outcome.OK:
                     tried = DetailTried(found.outcome, found.fields or None, found.missing, found.reason, entry.key)
-                    tried.hits = hits
+                    tried.hits, tried.doubts = hits, doubts
                     return tried
                 fields |= found.fields
         except FetchFailed as error:
             return DetailTried(Outcome(error.outcome), reason=error.reason)
     record, _, _ = source.record(entry.fields, fields)
-    return DetailTried(Outcome.OK, record, key=entry.key, hits=hits)
+    return DetailTried(Outcome.OK, record, key=entry.key, hits=hits, doubts=doubts)
 
 
 def _list_json(source: Source, listing: Listing, tried: ListTried) -> dict[str, Any]:
@@ -227,6 +231,7 @@ def _list_json(source: Source, listing: Listing, tried: ListTried) -> dict[str, 
         "refused": [{"position": entry.position, "reason": entry.reason, "raw": entry.raw} for entry in page.refused],
         "next": None if page.next is None else _next_address(source, listing, page),
         "reason": page.reason,
+        "doubts": page.flags,
         "listing": listing.name,
         "hits": tried.hits.fields,
     }
@@ -242,6 +247,7 @@ def _detail_json(tried: DetailTried) -> dict[str, Any]:
         "record": tried.record,
         "missing": tried.missing,
         "reason": tried.reason,
+        "doubts": tried.doubts,
         "hits": tried.hits.fields,
     } | ({"key": tried.key} if tried.key is not None else {})
 
@@ -261,9 +267,18 @@ def _show_list(source: Source, listing: Listing, tried: ListTried) -> None:
     say(f"{len(page.entries)} entries, {len(page.refused)} refused")
     for entry in page.refused:
         say(f"refused row {entry.position}: {plain(entry.reason)}: {shortened(entry.raw, 100)}")
+    _show_doubts(page.flags)
     if page.next is not None:
         say(f"next page: {_next_address(source, listing, page)}")
     _show_hits(tried.hits)
+
+
+def _show_doubts(doubts: list[str]) -> None:
+    """Values that were left out, for they can be read in two ways."""
+    for doubt in doubts[:MOST_DOUBTS]:
+        say(f"left out: {plain(doubt)}")
+    if len(doubts) > MOST_DOUBTS:
+        say(f"left out: {len(doubts) - MOST_DOUBTS} more value(s)")
 
 
 def _show_hits(hits: Hits) -> None:
@@ -302,4 +317,5 @@ def _show_detail(source: Source, tried: DetailTried) -> None:
         table(("FIELD", "VALUE"), [(name, shortened(value, 200)) for name, value in tried.record.items()])
     if tried.missing:
         say(f"missing: {', '.join(tried.missing)}")
+    _show_doubts(tried.doubts)
     _show_hits(tried.hits)

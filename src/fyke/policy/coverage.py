@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fyke.model import Coverage, Entry, ListPage, PassEnd, PassState, Standing
 from fyke.policy.hints import blank_doubt, end_doubt, says_enough
-from fyke.policy.suspicion import Signs, count_refused, forget_page, measure, suspicion
+from fyke.policy.suspicion import Signs, count_refused, doubts_of, forget_page, measure, suspicion
 
 DAY_MS = 86_400_000
 MOST_LOOKS = 3
@@ -386,7 +386,7 @@ def _end(walk: Walk, state: PassState, reason: str, note: str = "", *, connected
     end = PassEnd(
         state=state,
         reason=reason,
-        note=note,
+        note="; ".join(part for part in (note, doubts_of(walk.signs)) if part),
         newest_key=walk.newest_key,
         newest_at=walk.newest_at,
         oldest_key=walk.oldest_key,

@@ -6,10 +6,15 @@ Keeps P5: a suspicious walk covers nothing, whatever it connected to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from typing import Final
 
 from msgspec import Struct
 
 from fyke.model import ListPage
+
+
+MOST_DOUBTS: Final = 3
+LONGEST_DOUBT: Final = 200
 
 
 class Signs(Struct):
@@ -24,6 +29,8 @@ class Signs(Struct):
     thin_page: int = 0  # a page with too few rows that is not the last one
     thin_last: int = 0
     filled: dict[str, list[int]] = {}  # field -> [with a value, rows]
+    doubted: int = 0  # values that were left out for a doubt
+    doubts: list[str] = []  # the first of them
 
 
 def count_refused(signs: Signs, refused: int) -> None:
@@ -50,6 +57,8 @@ def measure(
 ) -> None:
     """Take page `number` of the walk itself; keys in `shown` were on an earlier page and are measured already."""
     signs.entries += len(page.entries)
+    signs.doubted += len(page.flags)
+    signs.doubts = (signs.doubts + [flag[:LONGEST_DOUBT] for flag in page.flags[:MOST_DOUBTS]])[:MOST_DOUBTS]
     if number == 1:
         signs.first_page_rows = len(page.entries)
     if rows_min is not None:
@@ -65,6 +74,12 @@ def measure(
             if entry.key not in shown:
                 counts[0] += entry.fields.get(name) not in (None, "", [], {})
                 counts[1] += 1
+
+
+def doubts_of(signs: Signs) -> str:
+    """The values of rows that two readings made doubtful and that were left out, for people; "" where there is none."""
+    more = ", …" if signs.doubted > len(signs.doubts) else ""
+    return f"{signs.doubted} doubtful value(s) left out: {'; '.join(signs.doubts)}{more}" if signs.doubted else ""
 
 
 def suspicion(signs: Signs, *, usual_rows: int, rows_min: int | None, coverage: Mapping[str, float]) -> str:

@@ -117,7 +117,7 @@ class FileSource:
             lanes: dict[str, str] = {}
             for position, row in enumerate(rows):
                 self._read_row(page, position, row, context, lanes)
-            context.row, context.fields, page.flags = None, {}, context.flags
+            context.row, context.fields, context.flags = None, {}, page.flags
             found = self.plan.requests.following(context, cursor, response)
             page.next, page.last_by_hint, page.doubt, page.total_hint, page.last_hint = found
         except Misfit as error:
@@ -151,11 +151,13 @@ class FileSource:
         return self.plan.rows is not None and self.plan.rows.is_pinned(row, context)
 
     def _read_row(self, page: ListPage, position: int, row: Any, context: Context, lanes: dict[str, str]) -> None:
-        context.row, context.fields = row, {}
+        context.row, context.fields, context.flags = row, {}, []
         try:
             page.entries.append(self._entry(position, row, context, lanes))
         except (Refused, StepFailed, Misfit, UsageError, RecursionError) as error:
             page.refused.append(_refused(position, str(error), row, context.document))
+        if context.flags:
+            page.flags += [f"row {position + 1}, {flag}" for flag in context.flags]
 
     def _entry(self, position: int, row: Any, context: Context, lanes: dict[str, str]) -> Entry:
         if row is None:
