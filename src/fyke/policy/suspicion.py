@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from fyke.model import ListPage
 
-
 MOST_DOUBTS: Final = 3
 LONGEST_DOUBT: Final = 200
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _PLAIN: Final = re.compile(r"[A-Za-z][\w./-]*(?: [\w./>-]+)*", re.ASCII)
+# What stands in a YAML file only with its number.
+_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 # What YAML 1.1 readers take for something else.
 _WORDS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 
@@ -20,10 +22,10 @@ def scalar(value: Any) -> str:
     text = str(value)
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    if "\\" in text and not re.search(r"[\x00-\x1f]", text):
+    if "\\" in text and not _ESCAPED.search(text):
         return "'" + text.replace("'", "''") + "'"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]", lambda sign: f"\\u{ord(sign[0]):04x}", escaped) + '"'
+    return '"' + _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", escaped) + '"'
 
 
 def flow(value: Any) -> str:

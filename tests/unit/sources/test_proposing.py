@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fyke.app.proposing import proposals_of
@@ -249,6 +249,7 @@ def test_a_title_full_of_signs_does_not_break_the_file(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=60))
+@example("\\\x7f")
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_the_same_text_after_it_was_written_and_read(text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
