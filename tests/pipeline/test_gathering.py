@@ -44,11 +44,12 @@ class World:
         )
         self.work = asyncio.create_task(self.committer.run(lambda: None))
 
-    def put(self, *items: int) -> None:
+    def put(self, *items: int) -> Delivery:
         for item in items:
             delivery = Delivery(Task(TaskKind.ITEM, item, 1, "a.example"), item, "w", 0)
             result = Result(item, 1, Outcome.OK, ItemState.STORED, "w", 0, 0, 1)
             self.committer.put(Visited(delivery, result, Effect(ItemState.STORED), "a.example"), "s")
+        return delivery
 
     async def end(self) -> None:
         await self.committer.flushed()
@@ -97,5 +98,25 @@ def test_no_result_waits_while_somebody_waits_for_its_commit() -> None:
         world.put(3)
         await world.end()
         assert (world.desk.batches, world.desk.times) == ([[1], [2], [3]], [0, GATHER_S / 4, GATHER_S / 4])
+
+    run_virtual(main())
+
+
+def test_whoever_waits_for_one_result_to_be_written_waits_for_it_alone() -> None:
+    """A task that may kill its worker starts only when the result of the one before it cannot be lost any more."""
+
+    async def main() -> None:
+        world = World(enough=3)
+        world.committer.gathers = True
+        delivery = world.put(1)
+        waiting = asyncio.create_task(world.committer.written(delivery))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await waiting
+        assert world.desk.batches == [[1]]
+        world.put(2)
+        await world.committer.written(delivery)
+        assert world.desk.batches == [[1]]
+        await world.end()
 
     run_virtual(main())

@@ -57,7 +57,7 @@ class Committer:
         self._limits, self._hand, self._stages = limits, hand, stages
         self._blocks_to_pause = blocks_to_pause
         self._waiting: list[tuple[Visited, str]] = []
-        self._filled, self._emptied = asyncio.Event(), asyncio.Event()
+        self._filled, self._emptied, self._written = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._emptied.set()
         self._good: dict[str, float] = {}
         self._enough, self._gathers, self._due = min(enough, MOST_BATCHED), False, asyncio.Event()
@@ -86,6 +86,13 @@ class Committer:
         if not may and self._waiting:
             self._due.set()
 
+    async def written(self, delivery: Delivery) -> None:
+        """Return when the result of this delivery, which was put, is committed; it waits for no others."""
+        self._due.set()
+        while any(visited.delivery is delivery for visited, _ in self._waiting):
+            self._written.clear()
+            await self._written.wait()
+
     async def flushed(self) -> None:
         """Return when everything that was put is committed and acknowledged."""
         await self._emptied.wait()
@@ -98,6 +105,7 @@ class Committer:
             batch = self._waiting[:MOST_BATCHED]
             await self._commit(batch)
             del self._waiting[: len(batch)]
+            self._written.set()
             if not self._waiting:
                 self._filled.clear()
                 self._emptied.set()

@@ -243,8 +243,7 @@ class Worker:
         if due is None:
             await self._hand_back(delivery, 1_000, reason, counted=True)
             return
-        now = self._clock.now()
-        visited = self._collector.ended(delivery, due, Outcome.ERROR, reason, delivery.starts + 1, now)
+        visited = self._collector.ended(delivery, due, Outcome.ERROR, reason, delivery.starts + 1, self._clock.now())
         self._hand.worked(delivery)
         self._committer.put(visited, due.source_id)
 
@@ -269,12 +268,13 @@ class Worker:
             self._hand.drop(delivery)
             return
         if delivery.starts > due.attempts and delivery.starts + 1 >= self._attempts:
-            # A start of it ended with a death, and this is its last one: such tasks go one after the other, so that the
-            # one that kills workers takes none along that only was beside it.
+            # One start of it ended with a death, this is its last: such tasks go one after the other, each until its
+            # result is written, so that the one that kills workers takes none along that only was beside it.
             async with self._suspects:
                 await self._collect(delivery, due, source)
-        else:
-            await self._collect(delivery, due, source)
+                await self._committer.written(delivery)
+            return
+        await self._collect(delivery, due, source)
 
     async def _collect(self, delivery: Delivery, due: DueItem, source: Source) -> None:
         began = self._clock.now()

@@ -40,7 +40,7 @@ class Nemesis:
                 self._finish()
                 self._start_one(self._acts if next_at < end else self._never)
                 next_at += self._every
-            await asyncio.sleep(max(0.0, end - loop.time()))
+            await asyncio.sleep(max(0.0, max(end, next_at) - loop.time()))
         finally:
             for task in self._going.values():
                 task.cancel()
