@@ -93,7 +93,7 @@ def _days_later(at: int, days: int, zone: tzinfo) -> int:
 def halves(window: Window, zone: tzinfo) -> tuple[Window, Window] | None:
     """The window in two, cut at midnight where it has one inside, else at a full hour, minute or second.
 
-    None: it is a second long, or shorter.
+    None: it is shorter than two seconds.
     """
     since, until = window
     middle = since + (until - since) // 2
