@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from fyke.errors import FetchFailed, UsageError
 from fyke.model import AS_PLANNED, Delivery, DueItem, Fields, ItemState, Outcome, Result
+from fyke.pipeline.offloop import read_aside
 from fyke.pipeline.requests import Sender, TaskRequests, evidence, outcome_of
 from fyke.policy.outcome import Effect, Limits, decide
 from fyke.ports import Source
@@ -63,7 +64,7 @@ class Collector:
             for step in range(source.steps):
                 response = await requests.send(source.detail_request(step, fields))
                 proof = evidence(response)
-                page = source.read_detail(step, response, fields)
+                page = await read_aside(response, source.read_detail, step, response, fields)
                 doubts += page.flags[:MOST_DOUBTS]
                 if doubts:
                     proof["doubts"] = "; ".join(doubts)

@@ -25,6 +25,7 @@ from fyke.model import (
 )
 from fyke.pipeline.backlog import Backlog, Paused
 from fyke.pipeline.knowing import Asking, Knowing, Known
+from fyke.pipeline.offloop import read_aside
 from fyke.pipeline.requests import NOT_MODIFIED, Sender, TaskRequests, lane_policy, outcome_of
 from fyke.pipeline.rounds import Rounds
 from fyke.pipeline.walk_rules import (
@@ -182,7 +183,7 @@ class Walker:
             self._asked.add(mark)
         if self._walk.look and (same := self._rounds.same(self._cursor, response.body)) is not None:
             return same, response
-        page = self._source.read_page(self._lease.listing, response, self._cursor)
+        page = await read_aside(response, self._source.read_page, self._lease.listing, response, self._cursor)
         if page.outcome is not Outcome.OK:
             if page.outcome is Outcome.MISFIT and self._is_stale():
                 return None

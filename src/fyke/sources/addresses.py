@@ -10,10 +10,10 @@ from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from fyke.sources.document import Document
+from fyke.sources.joining import WHOLE
 from fyke.sources.nodes import Context, text_of
 
-# Addresses that urljoin would give back as they are, and those that follow a folder of the base as they are.
-_WHOLE: Final = re.compile(r"https?://[A-Za-z0-9._:-]+(?:/[^\x00-\x20\\?#;]*)?(?:\?[^\x00-\x20\\#]+)?")
+# Addresses that follow a folder of the base as they are.
 _NAME: Final = r"[^\x00-\x20\\/:?#;.][^\x00-\x20\\/:?#;]*"
 _RELATIVE: Final = re.compile(rf"((?:\.\./)*)(?:\./)?({_NAME}(?:/{_NAME})*/?(?:\?[^\x00-\x20\\#]+)?)")
 # As browsers read an address: no line breaks, slashes for backslashes, blanks encoded.
@@ -35,7 +35,7 @@ def absolute_url(value: Any, context: Context) -> str | None:
 def absolute(text: str, document: Document) -> str | None:
     """As `absolute_url`, of a text."""
     text = text.strip()
-    if _WHOLE.fullmatch(text):
+    if WHOLE.fullmatch(text):
         return text
     if ("(" in text or "=" in text) and ("'" in text or '"' in text) and _SCRIPT.match(text):
         return _called(text, document)

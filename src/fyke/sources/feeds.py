@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from html import unescape
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urljoin
 
 from lxml import etree
 
 from fyke.sources.faults import Misfit
+from fyke.sources.joining import joined
 from fyke.sources.markup import sane, squeeze
 from fyke.sources.xmlpages import CUT, CUT_INSIDE, read_xml
 
@@ -220,7 +220,4 @@ def _link(parts: Mapping[str, list[etree._Element]]) -> str | None:
 def _absolute(url: str, link: str | None) -> str | None:
     if not link:
         return None
-    try:
-        return urljoin(url, "".join(link.split()))
-    except ValueError:
-        return None
+    return joined(url, "".join(link.split()))

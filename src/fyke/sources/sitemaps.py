@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urljoin
 
 from lxml import etree
 from msgspec import Struct
 
 from fyke.sources.faults import Misfit
 from fyke.sources.feeds import MOST_ENTRIES, FeedEntry, lost_entry
+from fyke.sources.joining import joined
 from fyke.sources.markup import squeeze
 from fyke.sources.xmlpages import CUT_INSIDE, local_name, read_xml
 
@@ -81,12 +81,9 @@ def address_of(text: str | None, url: str) -> str | None:
     found = "".join((text or "").split())
     if not found.startswith(("http://", "https://", "/")):
         return None
-    try:
-        joined = urljoin(url, found)
-    except ValueError:
-        return None
+    whole = joined(url, found)
     # As it is written: joining drops an empty `?` or `#`, and two entries would become one.
-    return joined if found.startswith("/") else found
+    return found if whole is not None and not found.startswith("/") else whole
 
 
 def _of_line(line: str) -> SitemapEntry:

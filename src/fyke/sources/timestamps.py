@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -57,6 +58,17 @@ _YEARLESS_FIGURES: Final = re.compile(
     r"[\[(【（]?\s*(?P<month>\d{1,2})\s?(?P<mark>[-/.])\s?(?P<day>\d{1,2})" + _CLOCK + r"\s*[\])】）]?"
 )
 _YEAR_FORMS: Final = re.compile(r"%[-#]?[YyGcxs]|%D|%F")
+_FORM_PART: Final = re.compile(r"(%.)", re.DOTALL)
+_PLAIN_FORMS: Final = MappingProxyType(
+    {
+        "%Y": r"(?P<year>\d{4})",
+        "%m": r"(?P<month>\d\d)",
+        "%d": r"(?P<day>\d\d)",
+        "%H": r"(?P<hour>\d\d)",
+        "%M": r"(?P<minute>\d\d)",
+        "%S": r"(?P<second>\d\d)",
+    }
+)
 _DAY_FORMS: Final = re.compile(r"%[-#]?[djmbBaAuw]")
 # Names that mean one offset only. CST is that of China and of Chicago.
 _ZONES: Final = MappingProxyType(
@@ -93,10 +105,26 @@ def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime
         return from_epoch(text, 1 if form == EPOCH_SECONDS else 1_000, zone)
     if not _YEAR_FORMS.search(form):
         return None if here is None else _without_year(text, form, here)
+    plain = _plain_form(form)
+    match = plain.fullmatch(text) if plain is not None else None
     try:
+        if match is not None:
+            return datetime(**{name: int(figures) for name, figures in match.groupdict().items()})  # type: ignore[arg-type]
         return datetime.strptime(text, form)
     except ValueError:
         return None
+
+
+@lru_cache(maxsize=64)
+def _plain_form(form: str) -> re.Pattern[str] | None:
+    """A format of figures with their zeros, such as %Y-%m-%d %H:%M, as a pattern: strptime takes ten times as long."""
+    parts = _FORM_PART.split(form)
+    names = parts[1::2]
+    if len(set(names)) != len(names) or not {"%Y", "%m", "%d"} <= set(names) <= set(_PLAIN_FORMS):
+        return None
+    parts[::2] = [re.escape(part) for part in parts[::2]]
+    parts[1::2] = [_PLAIN_FORMS[name] for name in names]
+    return re.compile("".join(parts), re.ASCII)
 
 
 def _without_year(text: str, form: str, here: datetime) -> datetime | None:

@@ -124,7 +124,8 @@ def test_a_feed_without_entries_is_blank_and_another_page_is_a_misfit() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "<rss><channel><item><title>a</title><guid>1</guid></item><item><title>b & c</title><guid>2</guid></item></rss>",
+        "<rss><channel><item><title>a</title><guid>1</guid></item><item><title>b & c</title><guid>2</guid></item>"
+        "</channel></rss>",
         "<rss><channel><item><title>a</title><guid>1</guid></item><item><title>b<guid>2</guid></item></channel></rss>",
         "<?xml version='1.0'?>\n<rss><channel><item><guid>1</guid></item><item><guid>2</guid></item></channel></rss>x",
         "\ufeff  <rss><channel><item><guid>1\x08</guid></item><item><guid>2</guid></item></channel></rss>",

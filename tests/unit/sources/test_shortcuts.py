@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC
+from datetime import UTC, datetime
 from random import Random
 from urllib.parse import urljoin, urlsplit
 
@@ -14,8 +14,10 @@ from fyke.model import ColumnType, Response
 from fyke.sources.addresses import absolute_url
 from fyke.sources.amounts import read_money, read_number
 from fyke.sources.document import Document
+from fyke.sources.joining import joined
 from fyke.sources.markup import tag_number, text_of_html, text_of_node
 from fyke.sources.nodes import Context, stored_value
+from fyke.sources.timestamps import read_time
 from tests.unit.sources.making import made
 
 BLOCKS = (
@@ -134,6 +136,41 @@ def test_addresses_are_joined_as_the_standard_library_joins_them() -> None:
             continue
         context = Context(Document("", base), UTC, {}, {})
         assert absolute_url(text, context) == long_way(read, base), (seed, text, base)
+
+
+def test_links_of_feeds_are_joined_as_the_standard_library_joins_them() -> None:
+    for seed in range(4_000):
+        random = Random(seed)
+        text = random.choice(("http://", "https://", "")) + "".join(random.choices(PARTS, k=random.randrange(1, 8)))
+        try:
+            expected = urljoin("http://h.example/a/", text)
+        except ValueError:
+            expected = None
+        assert joined("http://h.example/a/", text) == expected, text
+
+
+def test_a_time_in_figures_is_read_as_strptime_reads_it() -> None:
+    forms = (
+        "%Y-%m-%d %H:%M",
+        "%Y%m%d",
+        "%d.%m.%Y",
+        "%Y年%m月%d日",
+        "[%Y/%m/%d]",
+        "%Y-%m-%dT%H:%M:%S",
+        "%H:%M %d/%m/%Y",
+    )
+    for seed in range(4_000):
+        random = Random(seed)
+        form = random.choice(forms)
+        text = form.replace("%Y", random.choice(("2025", "0000", "1999", "25", "9999")))
+        for sign in ("%m", "%d", "%H", "%M", "%S"):
+            text = text.replace(sign, random.choice(("00", "01", "1", "12", "13", "31", "59", "60", "٣٣")))
+        text = random.choice((text, text, text, f" {text}", f"{text}x", text.replace(" ", "  ")))
+        try:
+            expected = datetime.strptime(text.strip(), form).replace(tzinfo=UTC).isoformat()
+        except ValueError:
+            expected = None
+        assert read_time(text, (form,), UTC) == expected, (form, text)
 
 
 def test_bytes_are_parsed_as_they_came_only_where_they_are_the_text() -> None:
