@@ -34,6 +34,7 @@ _MARKS: Final = MappingProxyType(
         "GBP": ("GBP", "英镑", "£"),
         "JPY": ("JPY", "日元", "日圆", "¥"),
         "HKD": ("HKD", "HK$", "港元", "港币"),
+        "PLN": ("PLN", "zł"),
     }
 )
 _ALL_MARKS: Final = "|".join(

@@ -452,3 +452,19 @@ def test_one_lastmod_for_every_address_changes_nothing_where_it_is_not_compared(
     first, second = (read(one, page.format(stamp)).entries[0] for stamp in stamps)
     assert first.fields["changed"] != second.fields["changed"]
     assert (first.key, first.hash) == (second.key, second.hash)
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "expected"),
+    [
+        ("9 900,00 zł", "PLN", "9900.00"),
+        ("1 199,00 zł", "PLN", "1199.00"),
+        ("999,00zł", "PLN", "999.00"),
+        # A sum of another currency is never taken for one of ours.
+        ("9 900,00 zł", "EUR", None),
+    ],
+)
+def test_sums_with_blanks_between_thousands(text: str, currency: str, expected: str | None) -> None:
+    steps = f"[{{money: {{currency: {currency}, decimal: ','}}}}]"
+    spec = f"{{other: {{css: b}}, sum: {{css: i, then: {steps}, optional: true}}}}"
+    assert detail(spec, f"<b>x</b><i>{text}</i>").fields.get("sum") == expected
