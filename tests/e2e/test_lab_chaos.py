@@ -123,6 +123,7 @@ def test_servers_killed_and_wiped_lose_and_double_nothing(
     good(report, 500, faults)
 
 
+@pytest.mark.crash_long
 def test_your_own_servers_are_used_and_nothing_else_on_them_is_touched(
     tmp_path: Path, fresh_database: Callable[[str], str], servers: Servers
 ) -> None:

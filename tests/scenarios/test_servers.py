@@ -88,6 +88,7 @@ async def test_all_workers_go_on_within_10_s_after_redis_was_gone(cluster: Start
     await outage(cluster, 8, 300, frozen=False)
 
 
+@pytest.mark.crash_long
 async def test_all_workers_go_on_within_10_s_after_redis_was_frozen(cluster: Start) -> None:
     await outage(cluster, 8, 300, frozen=True)
 
@@ -147,6 +148,7 @@ async def killed_while_enqueueing(cluster: Start, items: int, latency_ms: float)
         assert (verdict.stored, verdict.unaccounted) == (items, 0)
 
 
+@pytest.mark.crash_long
 async def test_redis_killed_three_times_while_enqueueing_loses_nothing(cluster: Start) -> None:
     await killed_while_enqueueing(cluster, 1_000, 100)
 
