@@ -186,3 +186,10 @@ def test_of_the_saved_pages_one_only_sends_on() -> None:
     assert {name: found for name, text in saved().items() if (found := sends_on(text))} == {
         "d28_metarefresh_redirect_page.html": "tutorial-frequencies.html"
     }
+
+
+@pytest.mark.parametrize("text", ["<meta ", "<meta http-equiv=refresh ", "<noscript></script>", "<!--"])
+def test_markup_that_never_ends_does_not_hold_who_looks_for_a_refresh(text: str) -> None:
+    before = time.process_time()
+    assert sends_on("refresh" + text * 20_000) is None
+    assert time.process_time() - before < 2

@@ -47,7 +47,8 @@ _UNREAD: Final = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.
 _BLANKS: Final = re.compile(r"\s+")
 # A refresh in <noscript> is for browsers without scripts: it leads to a page that says so.
 _HIDDEN: Final = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.S)
-_REFRESH_WORDS: Final = ("refresh", "Refresh", "REFRESH")
+_REFRESH_WORDS: Final = ("efresh", "REFRESH")
+REFRESH_WITHIN: Final = 4_096  # characters: every good page pays for the search
 _REFRESH: Final = re.compile(r"<meta\b[^<>]{0,300}?\bhttp-equiv\s*=\s*[\"']?\s*refresh\b[^<>]{0,3000}>", re.IGNORECASE)
 _REFRESH_TO: Final = re.compile(
     r"\bcontent\s*=\s*[\"']?\s*(?P<after>\d{0,6})[\d.]{0,6}\s*[;,]\s*url\s*=\s*[\"']?\s*(?P<to>[^\"'<>\s]+)",
@@ -89,9 +90,9 @@ def find_block(status: int, text: str, extra: tuple[str, ...] = ()) -> tuple[Out
 
 def sends_on(text: str) -> str | None:
     """Where a page that shows hardly anything sends its readers by itself (meta refresh); None for any other page."""
-    head = text if len(text) <= LOOKED_AT else text[:LOOKED_AT]
-    if not any(word in head for word in _REFRESH_WORDS):
+    if all(text.find(word, 0, REFRESH_WITHIN) < 0 for word in _REFRESH_WORDS):
         return None
+    head = text if len(text) <= LOOKED_AT else text[:LOOKED_AT]
     element = _REFRESH.search(_HIDDEN.sub("", head))
     found = _REFRESH_TO.search(element[0]) if element else None
     if found is None or int(found["after"] or 0) > SOON or not _little(head):
