@@ -46,6 +46,14 @@ async def fill(url: str) -> None:
         await ledger.cursor("alerts", 7)
         await steps.listed("forgotten", listing="last")
         await ledger.forget(ForgetFilter(scope="notice", key="forgotten"))
+        await database.write(_rest)
+
+
+def _rest(connection: Connection) -> None:
+    """Rows that these steps do not make."""
+    connection.execute("INSERT INTO revisit(item_id, at) VALUES (1, 7)")
+    connection.execute("INSERT INTO relation(item_id, n, kind, field, shared) VALUES (1, 1, '', 'title', '编号 1')")
+    connection.execute("INSERT INTO former_key(scope, key, item_id, at) VALUES ('notice', 'é ', 1, 7)")
 
 
 async def _awkward(steps: Steps) -> None:

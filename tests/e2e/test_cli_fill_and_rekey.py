@@ -111,6 +111,14 @@ def test_a_list_is_filled_by_date_and_its_items_get_other_keys(
     code, out, _ = fyke("fill", "archive", "--holes")
     assert (code, "No window" in out) == (0, True)
 
+    # What is only opened is done by whoever works next.
+    before = (NOW - timedelta(days=12)).strftime("%Y-%m-%d")
+    code, out, _ = fyke("fill", "archive", "--from", before, "--to", before, "--open-only")
+    assert (code, "is open" in out, stored()) == (0, True, first + PER_DAY)
+    assert fyke("run", "--once")[0] == 0
+    first += PER_DAY
+    assert stored() == first + PER_DAY
+
     file.write_text(file.read_text().replace("key: {field: url}", "key: {field: id}"))
     code, _, err = fyke("source", "apply")
     assert (code, "fyke source rekey archive" in err) == (2, True), err

@@ -73,7 +73,7 @@ class Archive:
         if "since" in asked:
             self.searched[f"{asked['since']}..{asked['until']}"] += 1
             if asked["since"] in self.broken:
-                return 500, ""
+                return 404, ""
             since, until = moment_of(asked["since"]), moment_of(asked["until"]) + 60_000
             keys = [key for key in keys if since <= self.times[key] < until and key not in self.missing]
         shown = keys[(page - 1) * self.per_page : page * self.per_page] if page <= self.cap else []
@@ -283,6 +283,34 @@ def test_a_run_that_fills_goes_beside_the_planned_ones(tmp_path: Path) -> None:
             assert {task.ref: task.priority for task in due} == {
                 task.ref: task.priority for task in (*filling.tasks, *planned.tasks)
             }
+
+    run_virtual(scene())
+
+
+def test_a_scheduler_tries_a_hole_again_after_some_hours_and_closes_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        archive = Archive(72)
+        archive.broken = {"2026-09-20 12:00"}
+        world = Filled(tmp_path / "f.db", archive)
+        await world.collect()
+        archive.broken, source = set(), cast(Any, world.source)
+        async with office(world.path, world.clock, world.network, source) as one:
+
+            async def nothing() -> list[OpenedRun]:
+                return []
+
+            async def look() -> list[str]:
+                await one.scheduler.run_once()
+                return [run.trigger for run in await one.ledger.running("lists")]
+
+            assert await look() == []
+            world.clock.jump(6 * HOUR)
+            # Whoever looks, it is one run.
+            assert await look() == ["fill"]
+            assert await look() == ["fill"]
+            await run_once(one.parts, ["lists"], asyncio.Event(), opening=nothing)
+            assert await look() == []
+            assert await one.ledger.gaps() == []
 
     run_virtual(scene())
 
