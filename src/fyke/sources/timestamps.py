@@ -69,6 +69,8 @@ _PLAIN_FORMS: Final = MappingProxyType(
         "%S": r"(?P<second>\d\d)",
     }
 )
+_TIME_NAMES: Final = ("hour", "minute", "second")
+_PLAIN_SETS: Final = tuple(sorted(tuple(_PLAIN_FORMS)[:count]) for count in (3, 5, 6))
 _DAY_FORMS: Final = re.compile(r"%[-#]?[djmbBaAuw]")
 # Names that mean one offset only. CST is that of China and of Chicago.
 _ZONES: Final = MappingProxyType(
@@ -103,13 +105,15 @@ def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime
         return found if found is not None or here is None else _from_page(text, here, form)
     if form in (EPOCH_SECONDS, EPOCH_MILLISECONDS):
         return from_epoch(text, 1 if form == EPOCH_SECONDS else 1_000, zone)
-    if not _YEAR_FORMS.search(form):
-        return None if here is None else _without_year(text, form, here)
     plain = _plain_form(form)
-    match = plain.fullmatch(text) if plain is not None else None
+    if plain is None and not _YEAR_FORMS.search(form):
+        return None if here is None else _without_year(text, form, here)
+    match = plain.match(text) if plain is not None else None
     try:
-        if match is not None:
-            return datetime(**{name: int(figures) for name, figures in match.groupdict().items()})  # type: ignore[arg-type]
+        if match is not None and match.lastindex is not None:
+            year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+            more = [int(match[name]) for name in _TIME_NAMES[: match.lastindex - 3]]
+            return datetime(year, month, day, *more)
         return datetime.strptime(text, form)
     except ValueError:
         return None
@@ -120,11 +124,11 @@ def _plain_form(form: str) -> re.Pattern[str] | None:
     """A format of figures with their zeros, such as %Y-%m-%d %H:%M, as a pattern: strptime takes ten times as long."""
     parts = _FORM_PART.split(form)
     names = parts[1::2]
-    if len(set(names)) != len(names) or not {"%Y", "%m", "%d"} <= set(names) <= set(_PLAIN_FORMS):
+    if sorted(names) not in _PLAIN_SETS:
         return None
     parts[::2] = [re.escape(part) for part in parts[::2]]
     parts[1::2] = [_PLAIN_FORMS[name] for name in names]
-    return re.compile("".join(parts), re.ASCII)
+    return re.compile("".join(parts) + r"\Z", re.ASCII)
 
 
 def _without_year(text: str, form: str, here: datetime) -> datetime | None:
