@@ -15,8 +15,10 @@ from fyke.model import LanePolicy, NewRun, PageCommit, Response
 from fyke.sources.source import FileSource
 
 
-async def offered(source: FileSource, pages: list[Response], lane: str) -> float:
-    """Microseconds of this process's CPU a page, all threads. Each page is of its own, so that all its rows are new."""
+async def offered(source: FileSource, pages: list[Response], lane: str) -> list[float]:
+    """Microseconds of this process's CPU for each page, all threads. `source` has read none of them before, and all
+    their rows are new.
+    """
     clock, listing = SystemClock(), source.listings()[0]
     with tempfile.TemporaryDirectory() as folder:
         database = SqliteDatabase(Path(folder) / "listing.db")
@@ -27,15 +29,16 @@ async def offered(source: FileSource, pages: list[Response], lane: str) -> float
         opened = await ledger.open_run(NewRun(source.resolved.id, clock.now(), [listing], [lane]))
         lease = await ledger.start_pass(opened.tasks[0].ref, "bench")
         assert lease is not None
-        due, rows, began = 0, 0, time.process_time_ns()
+        due, rows, used = 0, 0, list[float]()
         for number, answer in enumerate(pages, 1):
+            began = time.process_time_ns()
             page = source.read_page(listing, answer, None)
             await ledger.recognise(lease.pass_id, [entry.key for entry in page.entries])
             commit = PageCommit(number, 0, answer.url, clock.now(), page.entries, page.refused, b"{}")
             result = await ledger.page(lease.pass_id, lease.fence, commit)
             await frontier.offer(result.due)
+            used.append((time.process_time_ns() - began) / 1_000)
             due, rows = due + len(result.due), rows + len(page.entries)
-        used = (time.process_time_ns() - began) / len(pages) / 1_000
         assert due == rows > 0
         await ledger.close()
         await database.close()
