@@ -189,8 +189,10 @@ class LedgerCases:
     async def test_a_ledger_that_was_moved_stops_every_process_on_it(self, ledger: SqlLedger, clock: FakeClock) -> None:
         # CRASH-WINDOWS 41
         book = await Book(ledger, clock).prepare()
+        (task,) = await book.listed("due")
         lease = await book.begin()
         await change(ledger, "INSERT INTO meta(name, value) VALUES ('moved_to', 'postgresql://db/fyke')")
-        for call in (book.show(lease, make_entry("a")), ledger.commit([]), ledger.open_count(), ledger.migrate()):
+        commit = ledger.commit([make_result(task)])
+        for call in (book.show(lease, make_entry("a")), commit, ledger.open_count(), ledger.migrate()):
             with pytest.raises(UsageError, match="postgresql://db/fyke"):
                 await call
