@@ -34,7 +34,8 @@ SHOWN = [block for path in PAGES for block in blocks(path) if block.info in ("ya
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page}-{SHOWN.index(block)}")
-def test_a_source_that_a_page_shows_loads(block: Block, tmp_path: Path) -> None:
+def test_a_source_that_a_page_shows_loads(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FYKE_SECRET_EXAMPLE_TOKEN", "open-to-all")
     (tmp_path / f"shown.{'py' if block.info.startswith('python') else 'yaml'}").write_text(block.text, encoding="utf-8")
     (loaded,) = load_folder(tmp_path)
     assert loaded.warnings == []
