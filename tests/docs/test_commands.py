@@ -19,6 +19,10 @@ STANDS_FOR = {"N": "1", "RUN": "1", "ID": "1", "…": ""}
 def mistake(line: str) -> str | None:
     """What the command line says of it, or None. Nothing is run."""
     words = [STANDS_FOR.get(word, word) for word in shlex.split(line)[1:]]
+    if words in (["--install-completion"], ["--show-completion"]):
+        # They act while the line is read: only whether they are there.
+        there = {option for parameter in ROOT_COMMAND.params for option in parameter.opts}
+        return None if words[0] in there else f"no option {words[0]}"
     command, context, used = ROOT_COMMAND, None, "fyke"
     try:
         while True:
