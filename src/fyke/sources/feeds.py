@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from html import unescape
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -88,7 +89,7 @@ def read_feed(text: str, url: str) -> list[FeedEntry]:
 def _read_json(text: str, url: str) -> list[FeedEntry]:
     cut = False
     try:
-        data = json.loads(text, strict=False)
+        data = json.loads(text, strict=False, parse_constant=_no_number)
         items = data.get("items") if isinstance(data, dict) else None
     except RecursionError as error:
         raise Misfit("the feed is nested too deep") from error
@@ -107,10 +108,14 @@ def _read_json(text: str, url: str) -> list[FeedEntry]:
     return [*entries, lost_entry(CUT, "(the end of the feed)")] if cut else entries
 
 
+def _no_number(_: str) -> None:
+    """NaN and Infinity: no JSON, and one key for many entries."""
+
+
 def _read_whole_items(text: str) -> list[Any]:
     """The items of a feed that is cut off or broken, up to there."""
     start = _ITEMS.search(text)
-    decoder, items = json.JSONDecoder(strict=False), list[Any]()
+    decoder, items = json.JSONDecoder(strict=False, parse_constant=_no_number), list[Any]()
     at = start.end() if start else len(text)
     while at < len(text) and len(items) <= MOST_ENTRIES:
         while at < len(text) and text[at] in " \t\r\n,":
@@ -125,6 +130,8 @@ def _read_whole_items(text: str) -> list[Any]:
 
 def _json_entry(item: Mapping[str, Any], url: str) -> FeedEntry:
     def text(value: Any) -> str | None:
+        if isinstance(value, float) and not isfinite(value):
+            return None
         return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
 
     def read(name: str) -> str | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from decimal import Decimal
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -164,7 +165,8 @@ def is_empty(value: Any) -> bool:
 
 
 def plain_json(value: Any, depth: int = 0) -> Any:
-    """JSON as the ledger holds it: numbers that are no whole ones as floats, texts that every database takes.
+    """JSON as the ledger holds it: numbers that are no whole ones as floats (larger ones as text), texts that every
+    database takes.
 
     Raises:
         Misfit: it is nested too deep.
@@ -172,9 +174,12 @@ def plain_json(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST_JSON:
         raise Misfit(f"a JSON value is nested more than {DEEPEST_JSON} deep")
     if isinstance(value, Decimal):
-        return float(value)
+        found = float(value)
+        return found if isfinite(found) else str(value)
     if isinstance(value, str):
         return sane(value)
+    if isinstance(value, float) and not isfinite(value):
+        return None
     if isinstance(value, Mapping):
         return {sane(str(name)): plain_json(part, depth + 1) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -124,6 +124,8 @@ class FileSource:
             return ListPage(Outcome.MISFIT, str(error))
         except StepFailed as error:
             return ListPage(Outcome.ERROR, str(error))
+        except Exception as error:  # noqa: BLE001 - a mistake of a reader must not end the worker
+            return ListPage(Outcome.ERROR, _mistake(error))
         return page
 
     def find_rows(self, listing: Listing, response: Response, context: Context) -> list[Any]:
@@ -156,6 +158,8 @@ class FileSource:
             page.entries.append(self._entry(position, row, context, lanes))
         except (Refused, StepFailed, Misfit, UsageError, RecursionError) as error:
             page.refused.append(_refused(position, str(error), row, context.document))
+        except Exception as error:  # noqa: BLE001 - a mistake of a reader must not take the other rows along
+            page.refused.append(_refused(position, _mistake(error), row, context.document))
         if context.flags:
             page.flags += [f"row {position + 1}, {flag}" for flag in context.flags]
 
@@ -227,6 +231,8 @@ class FileSource:
             return DetailPage(Outcome.MISFIT, str(error))
         except (StepFailed, RecursionError) as error:
             return DetailPage(Outcome.ERROR, str(error))
+        except Exception as error:  # noqa: BLE001 - as above
+            return DetailPage(Outcome.ERROR, _mistake(error))
         page = _judged(plan.fields, found)
         page.flags = context.flags
         if self.plan.attachments is not None and page.outcome is Outcome.OK:
@@ -291,6 +297,10 @@ def _refused(position: int, reason: str, row: Any, document: Document) -> Refuse
     except (Misfit, RecursionError) as error:
         raw = text = f"({error})"
     return RefusedEntry(position, reason, raw[:LONGEST_RAW], fingerprint(text.encode()))
+
+
+def _mistake(error: Exception) -> str:
+    return f"the page could not be read: {type(error).__name__}: {' '.join(str(error).split())[:500]}"
 
 
 def _judged(fields: tuple[FieldReading, ...], found: Fields) -> DetailPage:

@@ -113,7 +113,8 @@ def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime
         if match is not None and match.lastindex is not None:
             year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
             more = [int(match[name]) for name in _TIME_NAMES[: match.lastindex - 3]]
-            return datetime(year, month, day, *more)
+            hour, minute, second = (*more, 0, 0, 0)[:3]
+            return datetime(year, month, day, hour, minute, second)
         return datetime.strptime(text, form)
     except ValueError:
         return None

@@ -37,7 +37,8 @@ class XmlPage(Struct):
 
 
 def local_name(root: etree._Element | None) -> str:
-    return etree.QName(root).localname.lower() if root is not None and isinstance(root.tag, str) else ""
+    # Of what is no XML the parser gives names that are none, such as `:`.
+    return root.tag.rpartition("}")[2].lower() if root is not None and isinstance(root.tag, str) else ""
 
 
 def read_xml(text: str, wanted: dict[str, str]) -> XmlPage | str:

@@ -126,6 +126,28 @@ def test_a_row_nested_deep_is_refused_or_read_and_its_neighbour_stays() -> None:
     assert len(page.entries) + len(page.refused) == 2
 
 
+def test_a_mistake_of_a_reader_is_an_outcome_and_of_one_row_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of\nours")
+
+    page = "<ul class=list><li><a href=/1.html>x</a></ul>"
+    with monkeypatch.context() as patched:
+        patched.setattr("fyke.sources.source.content_hash", broken)
+        (row,) = read(SOURCES["css"], page).refused
+    assert row.reason == "the page could not be read: ZeroDivisionError: of ours"
+    with monkeypatch.context() as patched:
+        patched.setattr("fyke.sources.rows.Rows.read", broken)
+        assert read(SOURCES["css"], page).outcome is Outcome.ERROR
+    with monkeypatch.context() as patched:
+        patched.setattr("fyke.sources.plan.FieldReading.read", broken)
+        found = SOURCES["css"].read_detail(0, response(page), {"id": "1"})
+    assert (found.outcome, found.reason) == (Outcome.ERROR, "the page could not be read: ZeroDivisionError: of ours")
+
+
+def test_what_is_no_xml_at_all_has_no_root() -> None:
+    assert read(SOURCES["feed"], "<:").outcome is Outcome.MISFIT
+
+
 def test_a_regular_expression_searches_bounded_text() -> None:
     source = made(LISTED.replace("title: {css: a}", "title: {regex: 'END', optional: true}"))
     page = read(source, "<ul class=list><li><a href=/1.html>x</a>" + "x" * 1_500_000 + "END</ul>")
