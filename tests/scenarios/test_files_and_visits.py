@@ -213,6 +213,25 @@ async def test_a_source_that_asks_for_no_attachments_any_more_closes_theirs(here
     assert here.town.hits["/files/good.pdf"] == 1
 
 
+async def test_a_calendar_that_a_source_gains_is_for_what_is_stored_already_too(here: Here) -> None:
+    file = here.folder / "sources" / "notices.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("  revisit: {after: [1h, 1d], until: 30d}\n", ""), encoding="utf-8")
+    await here.once()
+    assert here.rows("SELECT count(*) FROM revisit") == [(0,)]
+    file.write_text(text, encoding="utf-8")
+    async with open_stores(here.settings) as stores:
+        await apply_folder(stores, strict=True)
+    ages = here.rows("SELECT r.at - i.opened_at FROM revisit r JOIN item i ON i.id = r.item_id")
+    assert ages == [(3_600_000,)] * 3
+    # What has no visit by then has none for a reason: its calendar is over.
+    with sqlite3.connect(here.folder / "fyke.db") as connection:
+        connection.execute("DELETE FROM revisit")
+    async with open_stores(here.settings) as stores:
+        await apply_folder(stores, strict=True)
+    assert here.rows("SELECT count(*) FROM revisit") == [(0,)]
+
+
 async def test_a_visit_on_the_calendar_makes_a_version_of_a_change_and_survives_the_process(here: Here) -> None:
     await here.once()
     assert here.rows("SELECT count(*) FROM revisit") == [(3,)]

@@ -12,6 +12,7 @@ from fyke.app.stores import Stores
 from fyke.errors import UsageError, nearest
 from fyke.model import Entry, LanePolicy, SourceRow
 from fyke.policy.attaching import attached_source
+from fyke.policy.identity import fingerprint
 from fyke.policy.politeness import strictest, with_robots_delay
 from fyke.ports import Frontier, Ledger, Source
 from fyke.settings import Settings
@@ -43,8 +44,23 @@ async def apply_sources(stores: Stores, loaded: Sequence[Loaded]) -> list[tuple[
             # Its pages' attachments are not asked for any more; what is open of them stays, and is shown.
             await ledger.remove_source(name)
             answers.append((name, "removed"))
+        await plan_visits(ledger, one.source)
     await configure_lanes(stores)
     return answers
+
+
+async def plan_visits(ledger: Ledger, source: Source) -> None:
+    """A calendar that a source gains is for what is stored already, too; a death in between is made good next time."""
+    resolved = source.resolved
+    if source.revisit_at(0, 0) is None:
+        return
+    now, mark = await ledger.now(), int.from_bytes(fingerprint(resolved.hash.encode())[:6])
+    if await ledger.cursor(f"calendar {resolved.id}") == mark:
+        return
+    after: int | None = 0
+    while after is not None:
+        after = await ledger.plan_visits(resolved.id, lambda opened_at: source.revisit_at(opened_at, now), after=after)
+    await ledger.cursor(f"calendar {resolved.id}", mark)
 
 
 async def with_files(ledger: Ledger, source_id: str) -> list[str]:

@@ -186,6 +186,17 @@ class ItemBook(Protocol):
         """
         ...
 
+    async def plan_visits(
+        self, source_id: str, when: Callable[[int], int | None], *, after: int = 0, limit: int = 5_000
+    ) -> int | None:
+        """Plan a visit of each stored item of the source that has none, among `limit` items of any source behind
+        `after`.
+
+        `when`: from the time of its first listing that of its next visit, None for no more. Returns what `after` is
+        next, None when all were looked at.
+        """
+        ...
+
     async def due(self, *, after: tuple[str, int] | None, limit: int, older_than_ms: int) -> list[Task]:
         """What should be in the frontier: pending items and running passes of active sources, older than the grace
         time.

@@ -85,6 +85,49 @@ class CalendarContract:
         await book.commit(make_result(task, {"title": "changed"}, revisit_at=0))
         assert (await book.look("a")).revisit_at is None
 
+    async def test_a_calendar_that_a_source_gains_plans_what_is_stored_and_nothing_else(self, book: Book) -> None:
+        planned = book.clock.now() + 9 * DAY
+        await self.store(book, "planned", revisit_at=planned)
+        await self.store(book, "a")
+        await self.store(book, "b")
+        (dead,) = await book.listed("dead")
+        await book.commit(failure(dead, Outcome.NOT_FOUND, ItemState.DEAD))
+        await book.listed("open")
+        await book.walk(make_entry("other", direct=True), source="feed")
+        first, second = await self.plan(book, 2 * HOUR, limit=2)
+        found = {key: (await book.look(key)).revisit_at for key in ("planned", "a", "b", "dead", "open")}
+        assert found == {
+            "planned": planned,
+            "a": first + 2 * HOUR,
+            "b": second + 2 * HOUR,
+            "dead": None,
+            "open": None,
+        }
+        assert (await book.look("other", "feed")).revisit_at is None
+        # Once more changes nothing.
+        assert await self.plan(book, DAY) == []
+        book.clock.advance(3 * HOUR)
+        assert len(await book.ledger.revisit()) == 2
+        await book.balanced()
+
+    async def plan(self, book: Book, age: int, limit: int = 5_000) -> list[int]:
+        """Plan at this age; returns when each of the items was first listed."""
+        opened: list[int] = []
+
+        def when(opened_at: int) -> int:
+            opened.append(opened_at)
+            return opened_at + age
+
+        after: int | None = 0
+        while after is not None:
+            after = await book.ledger.plan_visits("gov", when, after=after, limit=limit)
+        return opened
+
+    async def test_an_item_whose_calendar_is_over_is_not_planned(self, book: Book) -> None:
+        await self.store(book, "a")
+        assert await book.ledger.plan_visits("gov", lambda _: None) is None
+        assert (await book.look("a")).revisit_at is None
+
     async def test_many_due_visits_come_in_batches_and_none_twice(self, book: Book) -> None:
         at = book.clock.now() + HOUR
         for key in "abcde":

@@ -6,13 +6,13 @@ other (P3), and survives whatever dies, for the calendar is in the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fyke.db.connection import Connection, listed
 from fyke.ledgers.sql.access import Statements
 from fyke.ledgers.sql.letters import FRESH, TASKS
-from fyke.ledgers.sql.sources import ACTIVE
+from fyke.ledgers.sql.sources import ACTIVE, number_of
 from fyke.model import Relation, Task, TaskKind
 
 DUE = f"""
@@ -25,6 +25,11 @@ AGAIN = f"UPDATE item SET generation = generation + 1, pending = 1, due_at = ?, 
 PUT_OFF = "UPDATE revisit SET at = ? WHERE item_id = ?"
 GONE = "DELETE FROM revisit WHERE item_id IN (SELECT value FROM json_each(?))"
 PLAN = "INSERT INTO revisit(item_id, at) VALUES (?, ?) ON CONFLICT(item_id) DO UPDATE SET at = excluded.at"
+# A window of items, whatever source they are of: a step is short also where the source's items are few among many.
+UNPLANNED = """
+SELECT i.id, i.opened_at FROM item i WHERE i.id > ? AND i.id <= ? AND i.source_id = ? AND i.state = 'stored'
+AND NOT EXISTS (SELECT 1 FROM revisit r WHERE r.item_id = i.id) ORDER BY i.id FOR UPDATE
+"""
 SPARE_MS = 7 * 86_400_000
 
 UNRELATED = "DELETE FROM relation WHERE item_id IN (SELECT value FROM json_each(?))"
@@ -40,6 +45,19 @@ class RevisitStatements(Statements):
     async def revisit(self, limit: int = 1_000) -> list[Task]:
         now = self._clock.now()
         return await self._write(lambda connection: _revisit(connection, now, limit))
+
+    async def plan_visits(
+        self, source_id: str, when: Callable[[int], int | None], *, after: int = 0, limit: int = 5_000
+    ) -> int | None:
+        def call(connection: Connection) -> int | None:
+            number = number_of(connection, source_id)
+            (last,) = connection.execute("SELECT max(id) FROM item").fetchone()
+            found = connection.execute(UNPLANNED, (after, after + limit, number)).fetchall()
+            planned = {id: at for id, opened_at in found if (at := when(opened_at)) is not None}
+            write_revisits(connection, planned)
+            return after + limit if after + limit < (last or 0) else None
+
+        return await self._write(call)
 
 
 def _revisit(connection: Connection, now: int, limit: int) -> list[Task]:
