@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fyke.errors import UsageError
-from fyke.model import Outcome
+from fyke.fetchers.encoding import decode
+from fyke.model import Outcome, Response
 from fyke.policy.identity import key_fault
 from tests.unit.sources.making import LISTED, made, read, response
 
@@ -44,7 +45,19 @@ detail:
         day: {css: body, then: [{datetime: auto}]}
         link: {css: "a::attr(href)", then: [absolute_url]}
 """
-SOURCES = {"css": made(LISTED + DETAIL), "xpath": made(XPATH), "json": made(JSON), "feed": made(FEED)}
+SITEMAP = """
+listing:
+  request: {url: "https://site.example/"}
+  rows: {sitemap: urls}
+  fields: {id: {sitemap: loc}, at: {sitemap: lastmod}}
+"""
+SOURCES = {
+    "css": made(LISTED + DETAIL),
+    "xpath": made(XPATH),
+    "json": made(JSON),
+    "feed": made(FEED),
+    "sitemap": made(SITEMAP),
+}
 
 DEEP = 20_000
 PAGES = {
@@ -98,6 +111,59 @@ def test_a_page_of_ten_megabytes_is_read_whole() -> None:
     assert len(rows.encode()) > 10_000_000
     page = read(SOURCES["css"], f"<ul class=list>{rows}</ul>")
     assert (page.outcome, len(page.entries), page.entries[-1].key) == (Outcome.OK, 20_000, "19999")
+
+
+def test_a_hundred_thousand_rows_are_read_and_one_more_is_a_misfit() -> None:
+    rows = ",".join(f'{{"id":{n}}}' for n in range(100_000))
+    source = made(
+        JSON.replace(', all: {json: "@", type: json}', "").replace(
+            """, label: {regex: '"x": *"(.*?)"', optional: true}""", ""
+        )
+    )
+    page = read(source, f'{{"rows":[{rows}]}}')
+    assert (page.outcome, len(page.entries)) == (Outcome.OK, 100_000)
+    assert "more than 100,000 rows" in read(source, f'{{"rows":[{rows},1]}}').reason
+
+
+@pytest.mark.crash_long
+@pytest.mark.parametrize(
+    ("kind", "shell", "row"),
+    [
+        ("css", "<ul class=list>{}</ul>", "<li><a href=/{}.html>x</a></li>"),
+        ("feed", "<rss><channel>{}</channel></rss>", "<item><guid>{}</guid></item>"),
+        ("sitemap", "<urlset>{}</urlset>", "<url><loc>http://h.example/{}</loc></url>"),
+    ],
+)
+def test_a_hundred_thousand_rows_of_markup_are_read(kind: str, shell: str, row: str) -> None:
+    page = read(SOURCES[kind], shell.format("".join(row.format(n) for n in range(100_000))))
+    assert (page.outcome, len(page.entries)) == (Outcome.OK, 100_000)
+
+
+@pytest.mark.parametrize("kind", ["feed", "sitemap"])
+def test_entities_are_neither_expanded_nor_loaded(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    bomb = '<!ENTITY l0 "lol">' + "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 30))
+    head = f'<!DOCTYPE r [{bomb}<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>'
+    part, named = ("item", "guid") if kind == "feed" else ("url", "loc")
+    shell = "<rss><channel>{}</channel></rss>" if kind == "feed" else "<urlset>{}</urlset>"
+    parts = "".join(
+        f"<{part}><{named}>http://h.example/{text}</{named}></{part}>" for text in ("1", "&l29;", "&x;", "4")
+    )
+    page = read(SOURCES[kind], head + shell.format(parts))
+    assert len(page.entries) + len(page.refused) == 4
+    assert (page.entries[0].key, page.entries[-1].key) == ("http://h.example/1", "http://h.example/4")
+    assert "secret" not in str(page)
+    assert "lol" not in str(page)
+
+
+def test_bytes_that_are_not_what_the_page_says_are_counted() -> None:
+    body = "<ul class=list><li><a href=/1.html>甲".encode() + b"\xff\xfe\x80</a></ul>"
+    found = decode(body, "text/html; charset=utf-8")
+    assert found.replaced > 0 or found.source == "detector"
+    page = SOURCES["css"].read_page(
+        SOURCES["css"].listings()[0], Response("https://site.example/", 200, {}, body, *found), None
+    )
+    assert [entry.key for entry in page.entries] == ["1"]
 
 
 def test_more_rows_than_any_list_has_are_a_misfit() -> None:
