@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 from bare import FIELDS
+from large import ADDRESSES, ENTRIES, large_pages
 from listing import offered
 from run import SLOTS, SOURCE
 from selectolax.lexbor import LexborHTMLParser
@@ -163,6 +164,7 @@ def measure(details: int, lists: int) -> dict[str, float]:
     # Each walk has a source and a ledger of its own: what they remember of times and rows is not of these pages.
     walks = [asyncio.run(offered(made_source(), listed, "127.0.0.1:8000")) for _ in range(WALKS)]
     figures["list_offered"] = sum(map(min, zip(*walks, strict=True))) / lists
+    figures |= large_pages()
     figures["list_row"] = figures["list_read"] / ROWS
     figures["list_ratio"] = figures["list_read"] / figures["list_bare"]
     return figures
@@ -175,22 +177,28 @@ def main() -> int:
     figures = measure(details=20, lists=10)
     if options.json:
         print(json.dumps(figures, indent=2))
-        return 0
-    print(
-        f"detail of {figures['bytes_of_a_detail'] / 1000:.1f} KB: {figures['detail_read_and_record']:.0f} µs read and "
-        f"made a record ({figures['detail_read']:.0f} µs read), bare parse {figures['detail_bare']:.0f} µs: "
-        f"{figures['detail_ratio']:.2f} times; decoding and block marks {figures['detail_decode_and_marks']:.0f} µs"
-    )
-    print(
-        f"the same with 10 CSS and 3 XPath fields: {figures['detail_wide']:.0f} µs read and made a record "
-        f"(aim {WIDE_AIM_US})"
-    )
-    print(
-        f"list of {ROWS} rows: {figures['list_read']:.0f} µs, {figures['list_row']:.1f} µs a row; bare "
-        f"{figures['list_bare']:.0f} µs: {figures['list_ratio']:.2f} times; "
-        f"read, written and offered, {ROWS} new rows: {figures['list_offered']:.0f} µs (aim {OFFERED_AIM_US})"
-    )
+    else:
+        tell_reading(figures)
     return 0
+
+
+def tell_reading(figures: dict[str, float]) -> None:
+    print(
+        f"reading:     detail of {figures['bytes_of_a_detail'] / 1000:.1f} KB, 5 fields: "
+        f"{figures['detail_read_and_record']:.0f} µs with its record, {figures['detail_read']:.0f} µs without; "
+        f"bare parse {figures['detail_bare']:.0f} µs; decoding and block marks {figures['detail_decode_and_marks']:.0f} µs"
+    )
+    print(
+        f"             10 CSS and 3 XPath fields: {figures['detail_wide']:.0f} µs with its record (aim {WIDE_AIM_US})"
+    )
+    print(
+        f"             list of {ROWS} rows: {figures['list_read']:.0f} µs, bare {figures['list_bare']:.0f} µs; "
+        f"read, written and offered, all new: {figures['list_offered']:.0f} µs (aim {OFFERED_AIM_US})"
+    )
+    print(
+        f"             sitemap of {ADDRESSES:,} addresses {figures['sitemap_s']:.2f} s, "
+        f"broken feed of {ENTRIES:,} entries {figures['broken_feed_s']:.2f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -181,6 +181,10 @@ def main() -> int:
     with lab_site(min(items, 4_000)) as url:
         found["bare_loop"] = bare_loop(url, min(items, 4_000), SLOTS)
     found["known_entries"] = asyncio.run(known_entries(items))
+    from reading import measure  # it takes the source from here
+
+    found["reading"] = measure(details=20, lists=10)
+    found["load_1_min"] = os.getloadavg()[0]
     found["bench_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if options.json:
         print(json.dumps(found, indent=2))
@@ -190,6 +194,8 @@ def main() -> int:
 
 
 def tell(found: dict[str, Any]) -> None:
+    from reading import tell_reading
+
     here, job = found["machine"], found["main_job"]
     print(f"{here['processor']}, {here['cores']} cores, {here['memory_gb']} GB, {here['system']}")
     print(f"Python {here['python']}, {here['date']}; {found['items']} pages of 15 KB at 20 ms, {SLOTS} in flight\n")
@@ -200,6 +206,7 @@ def tell(found: dict[str, Any]) -> None:
     print(
         f"known:       {found['known_entries']['entries_per_s']:,.0f} known entries/s through the ledger (aim 20,000)"
     )
+    tell_reading(found["reading"])
     print(f"idle:        {job['idle']['share_of_a_core']:.2%} of a core, supervisor and worker (aim 1 %)")
 
 
