@@ -186,7 +186,8 @@ def tell_reading(figures: dict[str, float]) -> None:
     print(
         f"reading:     detail of {figures['bytes_of_a_detail'] / 1000:.1f} KB, 5 fields: "
         f"{figures['detail_read_and_record']:.0f} µs with its record, {figures['detail_read']:.0f} µs without; "
-        f"bare parse {figures['detail_bare']:.0f} µs; decoding and block marks {figures['detail_decode_and_marks']:.0f} µs"
+        f"bare parse {figures['detail_bare']:.0f} µs; "
+        f"decoding and block marks {figures['detail_decode_and_marks']:.0f} µs"
     )
     print(
         f"             10 CSS and 3 XPath fields: {figures['detail_wide']:.0f} µs with its record (aim {WIDE_AIM_US})"

@@ -114,7 +114,8 @@ def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime
             year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
             more = [int(match[name]) for name in _TIME_NAMES[: match.lastindex - 3]]
             hour, minute, second = (*more, 0, 0, 0)[:3]
-            return datetime(year, month, day, hour, minute, second)
+            # Made in its zone: to be put there later takes as long as all of this.
+            return datetime(year, month, day, hour, minute, second, tzinfo=zone)
         return datetime.strptime(text, form)
     except ValueError:
         return None
