@@ -36,7 +36,7 @@ CASES: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
     ),
     ("read-a-json-api", "inscript", SCRIPT, "/news/", "7", {"tags": "a, b", "url": f"{SITE}/news/7.html"}),
     ("read-a-feed-or-sitemap", "news", FEED, "/news/feed.xml", "g1", {"summary": "x", "creator": "Me"}),
-    ("read-a-feed-or-sitemap", "pages", MAP, "/sitemap.xml", f"{SITE}/p", {"modified": "2026-01-02"}),
+    ("read-a-feed-or-sitemap", "pages", MAP, "/sitemap.xml", f"{SITE}/p", {"modified": "2026-01-02T00:00:00+00:00"}),
     ("ask-by-post", "form", FORM, "/search/list", "ab1", {"title": "N", "published": "2026-01-02T00:00:00+08:00"}),
     ("ask-by-post", "body", BODY, "/api/search", "5", {"title": "A", "published": "2026-01-02T03:04:00+08:00"}),
     ("ask-by-post", "state", STATE, "/list.aspx", "12", {"url": f"{SITE}/n.aspx?id=12", "title": "Notice"}),
