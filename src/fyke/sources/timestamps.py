@@ -6,6 +6,7 @@ What can be a day or a month (03/04/2025) is read only where the source says whi
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from types import MappingProxyType
@@ -71,6 +72,10 @@ _PLAIN_FORMS: Final = MappingProxyType(
 )
 _TIME_NAMES: Final = ("hour", "minute", "second")
 _PLAIN_SETS: Final = tuple(sorted(tuple(_PLAIN_FORMS)[:count]) for count in (3, 5, 6))
+# Of these, and so long, what is read at once is what strptime reads.
+_ISO_FORMS: Final = MappingProxyType(
+    {"%Y-%m-%d": 10} | {f"%Y-%m-%d{mark}%H:%M": 16 for mark in " T"} | {f"%Y-%m-%d{mark}%H:%M:%S": 19 for mark in " T"}
+)
 _DAY_FORMS: Final = re.compile(r"%[-#]?[djmbBaAuw]")
 # Names that mean one offset only. CST is that of China and of Chicago.
 _ZONES: Final = MappingProxyType(
@@ -105,6 +110,9 @@ def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime
         return found if found is not None or here is None else _from_page(text, here, form)
     if form in (EPOCH_SECONDS, EPOCH_MILLISECONDS):
         return from_epoch(text, 1 if form == EPOCH_SECONDS else 1_000, zone)
+    if _in_iso(text, form):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
     plain = _plain_form(form)
     if plain is None and not _YEAR_FORMS.search(form):
         return None if here is None else _without_year(text, form, here)
@@ -119,6 +127,14 @@ def _read(text: str, form: str, zone: tzinfo, here: datetime | None) -> datetime
         return datetime.strptime(text, form)
     except ValueError:
         return None
+
+
+def _in_iso(text: str, form: str) -> bool:
+    """Whether the signs between the figures stand where ISO 8601 has them, and the format has them there, too."""
+    length = _ISO_FORMS.get(form)
+    if length is None or len(text) != length or text[4] != "-" or text[7] != "-":
+        return False
+    return length == 10 or (text[10] == form[8] and text[13] == ":" and text[16:17] in ("", ":"))
 
 
 @lru_cache(maxsize=64)

@@ -151,7 +151,9 @@ def test_links_of_feeds_are_joined_as_the_standard_library_joins_them() -> None:
 
 def test_a_time_in_figures_is_read_as_strptime_reads_it() -> None:
     forms = (
+        "%Y-%m-%d",
         "%Y-%m-%d %H:%M",
+        "%Y-%m-%d %H:%M:%S",
         "%Y%m%d",
         "%d.%m.%Y",
         "%Y年%m月%d日",
@@ -162,10 +164,12 @@ def test_a_time_in_figures_is_read_as_strptime_reads_it() -> None:
     for seed in range(4_000):
         random = Random(seed)
         form = random.choice(forms)
-        text = form.replace("%Y", random.choice(("2025", "0000", "1999", "25", "9999")))
+        text = form.replace("%Y", random.choice(("2025", "0000", "1999", "25", "9999", "٢٠٢٥")))
         for sign in ("%m", "%d", "%H", "%M", "%S"):
-            text = text.replace(sign, random.choice(("00", "01", "1", "12", "13", "31", "59", "60", "٣٣")))
-        text = random.choice((text, text, text, f" {text}", f"{text}x", text.replace(" ", "  ")))
+            text = text.replace(sign, random.choice(("00", "01", "1", "12", "13", "24", "31", "59", "60", "٣٣", " 3")))
+        text = random.choice(
+            (text, text, text, f" {text}", f"{text}x", text.replace(" ", "  "), text.replace(":", "."))
+        )
         try:
             expected = datetime.strptime(text.strip(), form).replace(tzinfo=UTC).isoformat()
         except ValueError:
