@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fyke.app.one_frontier import apart
 from fyke.app.stores import Desk
 from fyke.errors import TransientError
 from fyke.model import Event, FrontierStats, SourceCounts, WorkerRow
@@ -68,7 +69,7 @@ async def look(desk: Desk) -> Overview:
         stages=stage_sums(rows),
         idle_pools=idle,
         events=await _events(ledger, now),
-        notes=[*_notes(desk, stats, idle, alive, filling=bool(marks[0]), full=bool(marks[1])), *filter_note],
+        notes=[*_notes(desk, stats, idle, alive, now, filling=bool(marks[0]), full=bool(marks[1])), *filter_note],
         known_filter=remembered,
     )
 
@@ -112,6 +113,7 @@ def _notes(
     stats: FrontierStats | None,
     idle: dict[str, int],
     alive: list[WorkerRow],
+    now: int,
     *,
     filling: bool,
     full: bool,
@@ -144,6 +146,9 @@ def _notes(
         notes.append(
             f"{stats.aside} task(s) were written by a release that this one cannot read: kept aside, and offered anew"
         )
+    two = apart(alive, now)
+    if two:
+        notes.append(two)
     versions = sorted({row.version for row in alive})
     if len(versions) > 1:
         notes.append(f"several releases run beside each other: {', '.join(versions)}")

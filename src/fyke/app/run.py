@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fyke import __version__
+from fyke.app.one_frontier import named, refuse_another
 from fyke.app.sources import configure_lanes, pick, restore_lanes
 from fyke.app.stores import Stores
 from fyke.errors import TransientError
@@ -87,6 +88,7 @@ async def crew(stores: Stores, *, restarts: int = 0) -> AsyncIterator[Crew]:
                 grace=settings.worker.grace,
                 blocks_to_pause=settings.blocks_to_pause,
                 restarts=restarts,
+                frontier=named(settings),
             ),
             stores.ledger,
             sender,
@@ -160,6 +162,7 @@ async def run_once_here(
         UsageError: no such source, or it is paused.
     """
     names = pick(await stores.ledger.sources(), ids)
+    await refuse_another(stores)
     await configure_lanes(stores)
     stop = asyncio.Event()
     async with crew(stores) as parts, not_hanging():

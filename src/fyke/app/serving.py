@@ -13,6 +13,7 @@ from typing import Final
 
 from fyke import __version__
 from fyke.app.health import Health
+from fyke.app.one_frontier import MADE, NAMED, named, refuse_another
 from fyke.app.stores import Stores, open_stores
 from fyke.app.waiting import Patience
 from fyke.errors import FykeError
@@ -41,7 +42,11 @@ class Begun:
 
     async def beat(self, *, last: bool = False) -> None:
         stores, host, pid = self._stores, socket.gethostname(), os.getpid()
-        process = {"clock_off": clock_off(stores.clock)} | ({ENDED: 1} if last else {})
+        process = {
+            "clock_off": clock_off(stores.clock),
+            NAMED: named(stores.settings),
+            MADE: stores.frontier.made,
+        } | ({ENDED: 1} if last else {})
         await stores.ledger.beat(
             WorkerRow(
                 worker=f"{host}:{pid}:{self._role}",
@@ -67,6 +72,7 @@ class Begun:
 async def serving(settings: Settings, role: str) -> AsyncIterator[tuple[Stores, Begun]]:
     """Open the stores for a process that serves, say in one line what begins, and in the ledger that it has ended."""
     async with Health(settings).listening() as health, open_stores(settings, wait=True) as stores:
+        await refuse_another(stores)
         health.stores = stores
         begun = Begun(stores)
         await _say_what_begins(stores, role)

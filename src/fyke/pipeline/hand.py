@@ -45,6 +45,10 @@ class Hand:
             del self._held[delivery.task.key]
 
     @property
+    def frontier_made(self) -> int:
+        return self._frontier.made
+
+    @property
     def working(self) -> list[asyncio.Task[None]]:
         return [work for _, work in self._held.values() if work is not None]
 

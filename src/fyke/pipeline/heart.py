@@ -44,6 +44,7 @@ class WorkerConfig(Struct, frozen=True):
     task_limit: int = 300_000
     blocks_to_pause: int = 5
     restarts: int = 0  # of this worker's place, before this process
+    frontier: int = 0  # which one the settings name, see `app.one_frontier`
 
 
 class Heart:
@@ -98,6 +99,8 @@ class Heart:
             "failed": self._committer.failed - failed,
             "restarts": self._config.restarts,
             "clock_off": clock_off(self._clock),
+            "frontier": self._config.frontier,
+            "made": self._hand.frontier_made,
         }
 
 

@@ -155,6 +155,13 @@ class Frontier(Protocol):
         """
         ...
 
+    @property
+    def made(self) -> int:
+        """Names the making of this frontier: the same for all processes that use it, another one in another server or
+        namespace, or when it was made again; 0 while that is not known.
+        """
+        ...
+
     async def damaged(self) -> str:
         """What this process found lost since it asked last, for people; "" where nothing. Some seconds of writes may be
         gone: the caller compares all with the ledger, and leaves no grace.

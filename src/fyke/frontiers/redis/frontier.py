@@ -101,8 +101,7 @@ class RedisFrontier:
         self._waker = Waker(connection, [shard.prefix for shard in self._shards])
         self._sweep, self._statistics = Sweep(list(self._shards)), Statistics(list(self._shards))
         self._mender = Mender(connection, self._shards, monotonic)
-        self._runs: set[str] = set()
-        self._namespace, self._take_over = namespace, True
+        self._runs, self._namespace, self._take_over = set[str](), namespace, True
 
     @classmethod
     async def open(cls, url: str, *, namespace: str, shards: int, take_over: bool = False, **settings: Any) -> Self:
@@ -281,6 +280,10 @@ class RedisFrontier:
         mark = f"{self._random.getrandbits(64):016x}"
         made = [await shard.make(f"{ledger_id}:{epoch}", mark, len(self._shards)) for shard in self._shards]
         return any(made)
+
+    @property
+    def made(self) -> int:
+        return self._shards.of("").made
 
     async def damaged(self) -> str:
         lost = [text for shard in self._shards if (text := shard.damage())]

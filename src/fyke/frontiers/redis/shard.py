@@ -52,6 +52,11 @@ class Shard:
         self._failed_at: float | None = None
         self._settling, self._settled = asyncio.Lock(), 0
 
+    @property
+    def made(self) -> int:
+        """The making that answered last; 0 while none answers. In 48 bits, for it travels in JSON."""
+        return 0 if self.was_away or not self._mark else int(self._mark, 16) >> 16
+
     async def call(self, name: str, arguments: Arguments) -> Any:
         """The result of a script.
 
