@@ -7,8 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 BIN := .venv/bin
 # Each command line in demo and tests is a process of its own: without byte code each would compile everything.
 unexport PYTHONDONTWRITEBYTECODE
-# Test processes at the same time.
-WORKERS ?= 2
+# Test processes at the same time; they wait for servers and leases about as long as they compute.
+WORKERS ?= 4
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

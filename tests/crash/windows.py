@@ -173,7 +173,7 @@ WINDOWS: Final[dict[int, Enumerated | Own | NoTest]] = {
         "test_redis_killed_three_times_while_enqueueing_loses_nothing",
     ),
     18: Enumerated(noticed, Case(("frontier.ack", 2), F.GONE_BACK)),
-    19: Enumerated(filled_again, Case(("frontier.lease", 3), F.WIPED)),
+    19: Enumerated(filled_again, Case(("frontier.lease", 4), F.WIPED)),
     20: Enumerated(
         hit("frontier.ack", F.STREAM_DELETED, F.STREAM_TRIMMED, after="frontier.begin", again="frontier.ack"),
         Case(("frontier.ack", 1), F.STREAM_DELETED),

@@ -344,6 +344,7 @@ def test_a_submitted_address_is_stored_by_the_next_run(fyke: Fyke) -> None:
             "new": 1,
             "known": 0,
             "due": 1,
+            "frontier_away": "",
         }
         code, _, err = fyke("submit", "demo", f"{site}/about.html")
         assert (code, "no item comes out of" in err) == (2, True)
