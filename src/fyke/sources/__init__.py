@@ -4,7 +4,7 @@ A source does no I/O, has no clock and keeps no state: the same response gives t
 """
 
 from fyke.sources.faults import Misfit
-from fyke.sources.python import PythonSource
 from fyke.sources.nodes import StepContext
+from fyke.sources.python import PythonSource
 
 __all__ = ["Misfit", "PythonSource", "StepContext"]
