@@ -10,6 +10,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -32,7 +33,7 @@ from fyke.sources.paging import ListRequests
 from fyke.sources.placeholders import PAGE
 from fyke.sources.plan import DetailStep, Discovery, FieldReading, Plan, Ready
 from fyke.sources.relating import compile_rules
-from fyke.sources.requests import RequestMaker
+from fyke.sources.requests import RequestMaker, address_at
 from fyke.sources.rows import Rows
 from fyke.sources.schema import check
 from fyke.sources.secrets import Secrets, environment_secrets, proxy_of, refuse_elsewhere, reveal
@@ -153,7 +154,9 @@ class _Compiler:
         ignore = _listed(data.get("updates", {}).get("ignore"))
         maker = discovery.request if discovery else None
         fill = compile_fill(data["listing"], values, self._fields, self.secrets, self.folder)
-        urls = [(maker.make(each.values) if maker else requests.make(each.values, None)).url for each in listings]
+        place: Path = ("each", DISCOVER, "request") if maker else ("listing", "request")
+        asking = maker.make if maker else partial(requests.make, cursor=None)
+        urls = [address_at(place, partial(asking, each.values)) for each in listings]
         if fill is not None and discovery is None:
             urls += [sample(each.values, fill) for each in listings]
         lanes = self._lanes(urls)

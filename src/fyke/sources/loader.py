@@ -19,6 +19,7 @@ from fyke.sources.source import FileSource
 from fyke.sources.yamlfile import read_yaml
 
 MOST_PROFILES: Final = 20
+LONGEST_MESSAGE: Final = 400
 SUFFIXES: Final = (".yaml", ".yml")
 PROFILES: Final = "profiles"
 REFERENCE: Final = "docs/reference/source-file.md"
@@ -148,7 +149,17 @@ def _with_way_out(error: UsageError) -> UsageError:
     """Every mistake names a field and what to do: where nothing better is known, where that is described."""
     field = error.field or "id"
     hint = error.hint or f"`{field.partition('.')[0].partition('[')[0]}` is described in {REFERENCE}"
-    return UsageError(error.message, file=error.file, line=error.line or 1, field=field, hint=hint)
+    return UsageError(_one_line(error.message), file=error.file, line=error.line or 1, field=field, hint=hint)
+
+
+def _one_line(message: str) -> str:
+    """A value of the file that has breaks in it, or goes on for pages, is shown in one line."""
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
+    return (
+        shown
+        if len(shown) <= LONGEST_MESSAGE
+        else f"{shown[: LONGEST_MESSAGE // 2]} … {shown[-LONGEST_MESSAGE // 2 :]}"
+    )
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> _Merged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -34,6 +34,7 @@ class RequestMaker:
         def template(text: Any, *at: str | int) -> Template:
             return Template(str(reveal(text, secrets, (*path, *at))), names, (*path, *at))
 
+        self._path = path
         self.url = Template(spec["url"], names, (*path, "url"))
         self.query = [
             (name, Template(str(text), names, (*path, "query", name))) for name, text in _pairs(spec, "query")
@@ -67,7 +68,7 @@ class RequestMaker:
         """The request for these values.
 
         Raises:
-            UsageError: a placeholder has no value, or the address is none.
+            UsageError: a placeholder has no value, or (a Fault at its place) the address is none.
         """
         gone = self._gone(values)
         return Request(
@@ -93,9 +94,10 @@ class RequestMaker:
             joint = "" if head.endswith(("?", "&")) else "&" if "?" in head else "?"
             url = f"{head}{joint}{urlencode(pairs, quote_via=quote, safe='')}{hash_mark}{fragment}"
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"not an address: {url[:200]!r}", hint="use the step absolute_url")
+            hint = "use the step absolute_url" if self.url.names else "an address begins with http:// or https://"
+            raise Fault(f"not an address: {url[:200]!r}", (*self._path, "url"), hint=hint)
         if len(url) > LONGEST_ADDRESS:
-            raise UsageError(f"the address is longer than {LONGEST_ADDRESS:,} characters")
+            raise Fault(f"the address is longer than {LONGEST_ADDRESS:,} characters", (*self._path, "url"))
         return url
 
     def make_headers(self, values: Mapping[str, Any]) -> dict[str, str]:
@@ -111,10 +113,26 @@ class RequestMaker:
         pairs = _filled_pairs(list(self.cookies.items()), values, gone)
         for name, value in pairs:
             if not _NOT_IN_COOKIES.isdisjoint(value):
-                raise UsageError(f"the cookie '{name}' has a character that no cookie may have")
+                raise Fault(
+                    f"the cookie '{name}' has a character that no cookie may have", (*self._path, "cookies", name)
+                )
         if pairs:
             headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in pairs)
         return headers
+
+
+def address_at(path: Path, make: Callable[[], Request]) -> str:
+    """The address of a request that is made to see whether it can be.
+
+    Raises:
+        Fault: it cannot be, at its place in the file.
+    """
+    try:
+        return make().url
+    except Fault:
+        raise
+    except UsageError as error:
+        raise Fault(error.message, path, hint=error.hint) from error
 
 
 def _pairs(spec: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:

@@ -130,7 +130,7 @@ class XPath:
         try:
             self.compiled = etree.XPath(text, smart_strings=False, regexp=False)
             self.compiled(etree.Element("html"))
-        except etree.XPathError as error:
+        except (etree.XPathError, ValueError) as error:
             raise Fault(f"the XPath {text!r} does not parse: {error}", path) from error
         if row and text.lstrip(" (").startswith("/"):
             raise Fault(f"the XPath {text!r} leaves its row", path, hint="begin with .// inside a row")

@@ -51,6 +51,9 @@ store: {table: news}
 """
 
 
+EMPTY_VALUE = "each: {k: ['']}\nlisting:\n  request: {url: \"https://{k}.example/"
+
+
 def load(folder: Path, text: str) -> Any:
     path = folder / "site.yaml"
     path.write_text(text, encoding="utf-8")
@@ -135,6 +138,11 @@ def test_a_good_file_says_all_that_the_pipeline_asks(tmp_path: Path) -> None:
         (("title: A site", "title: !!python/object:os.system x"), 2, "title", "is not allowed"),
         (("title: A site", "extends: profiles/none"), 2, "extends", "there is no profile 'profiles/none'"),
         (("title: A site", "listing: {}"), 6, "listing", "the key 'listing' is written twice"),
+        (("https://site.example/", "site.example/"), 7, "listing.request.url", "not an address: 'site.example/1'"),
+        (('{page}"}', '{page}", cookies: {r: "a;b"}}'), 7, "listing.request.cookies.r", "no cookie may have"),
+        (("listing:\n  request: {url: \"", EMPTY_VALUE), 8, "listing.request", "{k} has no value"),
+        (("css: a}", "xpath: \"a\\0\"}"), 11, "listing.fields.id.xpath", "does not parse"),
+        (("[squeeze]", "[\"a\\nb\"]"), 12, "listing.fields.title.then[0]", "the step 'a\\nb' is not known"),
     ],
 )  # fmt: skip
 def test_each_mistake_has_its_line_field_and_way_out(
@@ -147,6 +155,12 @@ def test_each_mistake_has_its_line_field_and_way_out(
     assert str(error.file).endswith("site.yaml")
     assert error.line == line if line else error.line is not None
     assert str(error).count("\n") == 0
+
+
+def test_a_value_of_pages_is_told_in_a_line_that_can_be_read(tmp_path: Path) -> None:
+    error = mistake(tmp_path, GOOD.replace("0 8 * * *", "x" * 5_000))
+    assert len(str(error)) < 700
+    assert "is no cron expression" in str(error)
 
 
 def test_yaml_is_read_as_version_1_2() -> None:
