@@ -67,13 +67,18 @@ def propose(response: Response, asked: Asked) -> list[Proposal]:
     document = Document.of(response)
     text = document.text.lstrip("\ufeff \t\r\n")
     if text.startswith(("{", "[")):
-        made = _of_feed(document, asked) or _of_json(document, response, asked)
+        made = (_of_feed(document, asked) if _says_feed(document) else None) or _of_json(document, response, asked)
         return _tried([made], response, asked)
     if text.startswith("<?xml") or re.match(r"<(?:rss|feed|rdf:RDF|urlset|sitemapindex)\b", text):
         made = _of_sitemap(document, asked) or _of_feed(document, asked)
         if made is not None:
             return _tried([made], response, asked)
     return _tried(list(_of_html(document, response, asked)), response, asked)
+
+
+def _says_feed(document: Document) -> bool:
+    """Whether JSON is a JSON Feed: many another answer keeps its records in `items`, too."""
+    return "jsonfeed.org/version" in document.text[:5_000] or "jsonfeed.org/version" in document.text[-5_000:]
 
 
 def named_feeds(response: Response) -> list[str]:
@@ -274,7 +279,11 @@ def _data(draft: _Draft, document: Document, asked: Asked) -> dict[str, Any]:
     if draft.pages is not None:
         listing["pages"] = draft.pages
     listing |= {"rows": draft.rows, "fields": draft.fields}
-    listing["connect"] = {"known": max(1, min(draft.count, MOST_KNOWN)) if draft.pages is not None else 1}
+    if draft.kind == "sitemap":
+        # Nothing says that what is new stands first: a known address would end the walk before it.
+        listing = {"order": "none", **listing, "connect": "all"}
+    else:
+        listing["connect"] = {"known": max(1, min(draft.count, MOST_KNOWN)) if draft.pages is not None else 1}
     draft.remarks["listing.rows"] = f"{draft.count} on the page"
     draft.remarks["schedule"] = "when it runs; zone of times that name none"
     data: dict[str, Any] = {"id": name}

@@ -220,6 +220,23 @@ def test_the_records_of_a_json_answer_and_their_page_number() -> None:
     assert entry.fields["url"] == "https://api.example.org/final/2020/0.PDF"
 
 
+def test_records_in_a_list_that_is_called_items_are_no_feed() -> None:
+    answer = {"items": [{"id": n, "title": f"Notice {n}", "date": f"2026-03-{n:02d}"} for n in range(1, 9)], "next": 2}
+    found = first(json.dumps(answer), "https://api.example.org/v1/list?page=1")
+    assert found.kind == "json"
+    assert spec(found)["listing"]["pages"] == {"number": {"first": 1}}
+    assert found.page.entries[0].fields["title"] == "Notice 1"
+    feed = {"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": [{"id": "a", "title": "One"}]}
+    assert first(json.dumps(feed)).kind == "feed"
+
+
+def test_a_sitemap_is_walked_to_its_end_for_what_is_new_may_stand_anywhere() -> None:
+    urls = "".join(f"<url><loc>https://www.example.org/{n}.html</loc></url>" for n in range(1, 9))
+    found = first(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>')
+    assert found.source.connect.all
+    assert [entry.key for entry in found.page.entries] == [f"https://www.example.org/{n}.html" for n in range(1, 9)]
+
+
 def test_a_form_that_was_asked_with_is_asked_again_with_the_page_in_it() -> None:
     text = json.dumps([{"id": n, "title": f"Tender {n}"} for n in range(3)])
     one = first(text, "https://api.example.org/list", form={"PAGENUMBER": "1", "KIND": "02"})
