@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from fyke.app.stores import Stores
 from fyke.errors import UsageError, nearest
-from fyke.model import Entry, LanePolicy, SourceRow
+from fyke.model import Entry, LanePolicy, ResolvedSource, SourceRow
 from fyke.policy.attaching import attached_source
-from fyke.policy.identity import fingerprint
+from fyke.policy.identity import fields_read_otherwise, fingerprint
 from fyke.policy.politeness import strictest, with_robots_delay
 from fyke.ports import Frontier, Ledger, Source
 from fyke.settings import Settings
@@ -33,9 +33,10 @@ def read_sources(folder: Path) -> list[Loaded]:
 async def apply_sources(stores: Stores, loaded: Sequence[Loaded]) -> list[tuple[str, str]]:
     """Write the resolved sources into the ledger and set the lanes; (id, created | changed | unchanged) of each."""
     answers, ledger = [], stores.ledger
-    before = {row.source.id for row in await ledger.sources()}
+    before = {row.source.id: row.source for row in await ledger.sources()}
     for one in loaded:
         resolved, attached = one.source.resolved, one.source.attached
+        _tell_of_keys(before.get(resolved.id), resolved)
         answers.append((resolved.id, await ledger.apply_source(resolved)))
         name = attached_source(resolved.id)
         if attached is not None:
@@ -47,6 +48,18 @@ async def apply_sources(stores: Stores, loaded: Sequence[Loaded]) -> list[tuple[
         await plan_visits(ledger, one.source)
     await configure_lanes(stores)
     return answers
+
+
+def _tell_of_keys(before: ResolvedSource | None, after: ResolvedSource) -> None:
+    if before is None or before.hash == after.hash or before.identity != after.identity:
+        return
+    if fields := fields_read_otherwise(before.text, after.text):
+        log.warning(
+            "source %s: its key is made of %s, which is read in another way now; `fyke source diff` tells before it "
+            "is applied whether keys change: each item with another key is collected once more",
+            after.id,
+            ", ".join(fields),
+        )
 
 
 async def plan_visits(ledger: Ledger, source: Source) -> None:

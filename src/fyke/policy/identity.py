@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -84,6 +85,38 @@ def key_of(text: str) -> str:
         raise ValueError(fault)
     data = key.encode()
     return key if len(data) <= LONGEST_KEY else f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def fields_read_otherwise(before: str, after: str) -> list[str]:
+    """The fields that the key is made of and that a changed source reads in another way; the texts are resolved ones.
+
+    The rule is the same, and still the items may get other keys: each would be collected once more (P1).
+    """
+    old, new = (_fields_of_key(json.loads(text).get("source", {})) for text in (before, after))
+    return sorted(name for name in old.keys() & new.keys() if old[name] != new[name])
+
+
+def _fields_of_key(spec: Mapping[str, Any]) -> dict[str, Any]:
+    fields = spec.get("listing", {}).get("fields", {})
+    found: dict[str, Any] = {}
+    waiting = _named(spec.get("identity", {}).get("key", {}))
+    while waiting:
+        name = waiting.pop()
+        if name in fields and name not in found:
+            found[name] = fields[name]
+            waiting += _named(fields[name])
+    return found
+
+
+def _named(selector: Any) -> list[str]:
+    """The fields that a selector is made of."""
+    if not isinstance(selector, Mapping):
+        return []
+    names = [selector["field"]] if "field" in selector else []
+    names += re.findall(r"\{(\w+)", str(selector.get("template", "")))
+    hashed = selector.get("hash", [])
+    names += [hashed] if isinstance(hashed, str) else hashed
+    return names + [name for one in selector.get("first_of", []) for name in _named(one)]
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:

@@ -1,12 +1,14 @@
 """Keys and hashes have one spelling."""
 
 import hashlib
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fyke.policy.identity import LONGEST_KEY, canonical_json, content_hash, key_fault, key_of
+from fyke.policy.identity import LONGEST_KEY, canonical_json, content_hash, fields_read_otherwise, key_fault, key_of
+from fyke.sources.yamlfile import parse_yaml
 
 
 @pytest.mark.parametrize(("text", "key"), [("a", "a"), (" a b ", "a b"), ("\u3000公告\n", "公告"), ("A", "A")])
@@ -52,3 +54,39 @@ def test_the_content_hash_is_over_the_named_fields_with_a_value() -> None:
     assert base != content_hash({"a": "1", "b": "x"}, ["a", "b"])
     # The name counts, not only the value.
     assert content_hash({"a": 1}, ["a", "b"]) != content_hash({"b": 1}, ["a", "b"])
+
+
+BEFORE = """\
+id: notices
+listing:
+  request: {url: "http://e.example/list"}
+  rows: {css: li}
+  fields:
+    url: {css: "a::attr(href)"}
+    number: {css: em}
+    title: {css: a}
+    both: {template: "{number}/{url}"}
+identity: {scope: notices, key: KEY}
+store: {table: notices}
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "told"),
+    [
+        ("{field: url}", ("a::attr(href)", "b::attr(href)"), ["url"]),
+        ("{field: url}", ("css: em", "css: i"), []),
+        ("{template: '{number}-{url}'}", ("css: em", "css: i"), ["number"]),
+        ("{hash: [title, number]}", ("css: a}", "css: b}"), ["title"]),
+        ("{first_of: [{field: number}, {field: title}]}", ("css: a}", "css: b}"), ["title"]),
+        ("{field: both}", ("css: em", "css: i"), ["number"]),
+        ("{field: url}", ("css: li", "css: tr"), []),
+    ],
+)
+def test_a_field_of_the_key_that_is_read_in_another_way_is_told(
+    key: str, change: tuple[str, str], told: list[str]
+) -> None:
+    """The rule is the same, and the items may get other keys and be collected once more (P1)."""
+    before = BEFORE.replace("KEY", key)
+    texts = [json.dumps({"source": parse_yaml(text, "n.yaml")[0]}) for text in (before, before.replace(*change))]
+    assert fields_read_otherwise(*texts) == told
