@@ -168,6 +168,23 @@ async def test_a_filling_that_several_finish_is_told_once(servers: Servers) -> N
     assert len(await lost_events(servers)) == 1
 
 
+async def test_a_wipe_right_after_another_loss_is_told_too(servers: Servers) -> None:
+    await with_items(servers)
+    ((key, generation, _), *_) = await servers.frontier.keys()
+    await servers.frontier.drop([(key, generation)])
+    before: Any = Damaged(servers.frontier, "its server was started again")
+    await Reconciler(servers.ledger, before, grace_ms=60_000).look()
+    await wiped(servers)
+    after: Any = Damaged(servers.frontier)
+    after.made = before.made + 1
+    first, second = (Refill(servers.ledger, after) for _ in range(2))
+    assert [await first.look(), await second.fill()] == [ITEMS, 0]
+    assert [text.partition(";")[0] for text in await lost_events(servers)] == [
+        "its server was started again",
+        "the frontier was new or had lost its content",
+    ]
+
+
 async def test_a_restart_that_lost_nothing_is_no_event(servers: Servers) -> None:
     await with_items(servers)
     frontier: Any = Damaged(servers.frontier, "its server was started again")

@@ -60,11 +60,13 @@ class Refill:
     async def tell(self, text: str, offered: int, noticed_at: int) -> None:
         """Write the event of a loss: one, however many processes have noticed it and offered a part.
 
-        Who noticed it when another one was just telling of it means the same loss, however long its own part took.
+        Who noticed it when another one was just telling of it means the same loss, however long its own part took; a
+        frontier that was made again since then was lost once more.
         """
         log.info("%s", text)
         now = await self._ledger.now()
-        event = Event("lost", text, group="frontier", at=now, data={"offered": offered})
+        group = f"frontier {self._frontier.made}"
+        event = Event("lost", text, group=group, at=now, data={"offered": offered})
         await self._ledger.add_events([event], apart_ms=max(0, now - noticed_at) + ONE_LOSS_MS)
 
 
