@@ -46,6 +46,12 @@ _UNIT: Final = r"(?P<scale>亿|千万|百万|十万|万|千(?=\s?[元圆])|百(?
 _MONEY: Final = re.compile(
     rf"(?P<before>(?:{_ALL_MARKS})\s?)?(?P<number>{_NUMBER})\s?[(（]?\s?{_UNIT}(?P<after>\s?(?:{_ALL_MARKS}))?"
 )
+# `1~2万元` is from one sum to another, and `50%` is a part of a sum.
+_RANGE_BEFORE: Final = re.compile(
+    rf"(?<![A-Za-z\d.,/\-])(?:\d+(?:[.,]\d+)*)\s?(?:亿|千万|百万|十万|万|千)?\s?(?:元|圆|{_ALL_MARKS})?\s?[-~–—至到]\s?$"
+)
+_RANGE_AFTER: Final = re.compile(r"\s?[-~–—至到]\s?(?=[^\s\d]{0,4}\d)")
+_PERCENT: Final = re.compile(r"\s?[%‰]")
 _FOLLOWING: Final = re.compile(rf"\s?(?P<number>{_NUMBER})\s?{_UNIT}")
 _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 # The sum and its unit alone, as a table's cell has it.
@@ -181,12 +187,22 @@ def _figures(text: str, currency: str, mark: str) -> _Figures | None:
             if amount is None:
                 return _Figures(None, *match.span(), marked=True)
             total, end = _with_rest(amount, text, match, mark)
+            _refuse_range(text, match, end)
             said = _Figures(total, match.start(), end, marked=True)
             return _said_again(text, said, match, mark) if match["scale"] or match["yuan"] else said
-        if bare is None:
+        if bare is None and not _PERCENT.match(text, match.end()):
             # The first number counts, also where it cannot be read: the next one is another thing.
             bare = _Figures(amount, *match.span())
     return bare
+
+
+def _refuse_range(text: str, match: re.Match[str], end: int) -> None:
+    """Either end of `10万元至20万元` would be a sum that nobody said."""
+    after = _RANGE_AFTER.match(text, end)
+    upper = _MONEY.match(text, after.end()) if after else None
+    second = upper is not None and (upper["before"] or upper["after"] or upper["yuan"] or upper["scale"])
+    if second or _RANGE_BEFORE.search(text[max(0, match.start() - 40) : match.start()]):
+        raise Doubt(f"the sum is a range: {text[max(0, match.start() - 20) : (upper.end() if upper else end)].strip()}")
 
 
 def _said_again(text: str, found: _Figures, match: re.Match[str], mark: str) -> _Figures:

@@ -165,6 +165,30 @@ def test_numbers_of_everyday_writing(text: str, expected: str | None) -> None:
     assert read_number(text) == expected
 
 
+@pytest.mark.parametrize(
+    "text", ["1～2万元", "10万元至20万元", "3-5 万元", "预算：1.5—2.5亿元", "5.5万元~6万元", "100元到200元"]
+)
+def test_neither_end_of_a_range_is_the_sum(text: str) -> None:
+    with pytest.raises(Doubt, match="is a range"):
+        read_money(text, "CNY")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("50%", None),
+        ("费率：12.5 ‰", None),
+        ("下浮率12.5%，报价1000", "1000"),
+        ("100万元至2026年12月", "1000000"),
+        ("2026-2027年度预算100万元", "1000000"),
+        ("ZB-2026-100万元", "1000000"),
+        ("（1-3标段）合计50万元", "500000"),
+    ],
+)
+def test_a_share_is_no_sum_and_a_number_of_years_no_range(text: str, expected: str | None) -> None:
+    assert read_money(text, "CNY") == expected
+
+
 def test_a_doubt_leaves_the_field_empty_and_is_told_with_the_page() -> None:
     source = made(
         LISTED
