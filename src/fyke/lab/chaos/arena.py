@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from fyke.errors import UsageError
-from fyke.lab.chaos.plan import POISON_SHARE, ChaosConfig, has_redis, is_plain
+from fyke.lab.chaos.plan import POISON_SHARE, ChaosConfig, has_redis, is_plain, places
 from fyke.lab.relay import Relay, open_relay
 from fyke.lab.servers.maria import MariaServer
 from fyke.lab.servers.postgres import PostgresServer
@@ -154,11 +154,10 @@ async def open_arena(config: ChaosConfig, faults: tuple[str, ...]) -> AsyncItera
             arena.database_relay = await stack.enter_async_context(await _relay_to(arena.database_url, port))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         arena.site = await _start_site(arena, faults, stack, session)
-        slots = config.workers * config.concurrency
         settings = SETTINGS.format(lease=LEASE_S, concurrency=config.concurrency, attempts=ATTEMPTS)
         (config.folder / "fyke.toml").write_text(settings, encoding="utf-8")
         (config.folder / "sources").mkdir()
-        source = SOURCE.format(url=arena.site.url, slots=slots)
+        source = SOURCE.format(url=arena.site.url, slots=places(config))
         (config.folder / "sources" / "chaos.yaml").write_text(source, encoding="utf-8")
         yield arena
 

@@ -21,41 +21,37 @@ Needs: TypeAlias = Literal["", "our redis", "redis", "our database", "database",
 class Kind(Struct, frozen=True):
     """A fault: what it is done to (one at a time each, so that two do not undo each other), what it needs, its text.
 
-    `again`: whose tasks in hand may be fetched once more after it. `rest`: seconds without a fault on its target.
+    `again`: whether tasks in hand may be fetched once more after it. `rest`: seconds without a fault on its target.
     """
 
     target: str
     needs: Needs
     text: str
-    again: Literal["nobody", "one worker", "all workers"] = "nobody"
+    again: bool = False
     rest: float = 0.0
 
 
 REST_S: Final = 10.0
 FAULTS: Final[dict[str, Kind]] = {
-    "kill": Kind("workers", "", "a worker process gets SIGKILL", "one worker"),
+    "kill": Kind("workers", "", "a worker process gets SIGKILL", again=True),
     "kill-scheduler": Kind("schedulers", "", "a scheduler gets SIGKILL"),
-    "stop": Kind(
-        "processes", "", "a worker or scheduler gets SIGSTOP, and SIGCONT when its lease is over", "one worker"
-    ),
-    "term": Kind("processes", "", "a worker or scheduler gets SIGTERM", "one worker"),
-    "redis-kill": Kind("redis", "our redis", "Redis gets SIGKILL and is started again", "all workers"),
-    "redis-restart": Kind("redis", "our redis", "Redis is ended in good order and started again", "all workers"),
+    "stop": Kind("processes", "", "a worker or scheduler gets SIGSTOP, and SIGCONT when its lease is over", again=True),
+    "term": Kind("processes", "", "a worker or scheduler gets SIGTERM", again=True),
+    "redis-kill": Kind("redis", "our redis", "Redis gets SIGKILL and is started again", again=True),
+    "redis-restart": Kind("redis", "our redis", "Redis is ended in good order and started again", again=True),
     "redis-cut": Kind(
         "redis",
         "our redis",
         "Redis is killed, and the end of its file is cut off before it starts again",
-        "all workers",
+        again=True,
     ),
-    "redis-flush": Kind(
-        "redis", "redis", "Redis loses all keys (on your own server: those of this run)", "all workers"
-    ),
-    "redis-stream": Kind("redis", "redis", "the streams of tasks in hand are deleted", "all workers"),
-    "redis-freeze": Kind("redis", "redis", "Redis answers nothing for a while", "all workers", REST_S),
-    "database-kill": Kind("database", "our database", "the database gets SIGKILL and is started again", "all workers"),
-    "database-away": Kind("database", "database", "the database is down for a while", "all workers", REST_S),
+    "redis-flush": Kind("redis", "redis", "Redis loses all keys (on your own server: those of this run)", again=True),
+    "redis-stream": Kind("redis", "redis", "the streams of tasks in hand are deleted", again=True),
+    "redis-freeze": Kind("redis", "redis", "Redis answers nothing for a while", again=True, rest=REST_S),
+    "database-kill": Kind("database", "our database", "the database gets SIGKILL and is started again", again=True),
+    "database-away": Kind("database", "database", "the database is down for a while", again=True, rest=REST_S),
     "cut": Kind("network", "relay", "all connections to Redis and the database are reset"),
-    "swallow": Kind("network", "relay", "one reply of Redis or the database never arrives", "one worker"),
+    "swallow": Kind("network", "relay", "one reply of Redis or the database never arrives", again=True),
     "burst": Kind("site", "", "the site answers 503 to everything for a few seconds"),
     "poison": Kind("site", "", "2 % of the items have a page that cannot be read"),
     "proxies": Kind("network", "proxies", "all proxies are down for a while"),
@@ -123,9 +119,17 @@ def why_not(name: str, config: ChaosConfig) -> str:
 
 
 def in_hand_at(faults: Mapping[str, int], config: ChaosConfig) -> int:
-    """How many tasks were in hand at these faults, at most: those may be fetched once more."""
-    workers = {"nobody": 0, "one worker": 1, "all workers": config.workers}
-    return config.concurrency * sum(workers[FAULTS[name].again] * count for name, count in faults.items())
+    """How many tasks were in hand at these faults, at most: those may be fetched once more.
+
+    One worker holds more than it has slots, for results wait for their commit while the next pages are fetched. All
+    together hold no more than the site's host has places, and any one of them may have them all.
+    """
+    return places(config) * sum(count for name, count in faults.items() if FAULTS[name].again)
+
+
+def places(config: ChaosConfig) -> int:
+    """How many visits the site's host is given at once: enough for all slots of all workers."""
+    return config.workers * config.concurrency
 
 
 def has_redis(config: ChaosConfig) -> bool:
