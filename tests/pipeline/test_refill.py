@@ -13,6 +13,7 @@ from fyke.errors import TransientError
 from fyke.model import Entry, LanePolicy, Task, TaskKind
 from fyke.pipeline.reconciler import Reconciler
 from fyke.pipeline.refill import MARK, Refill
+from fyke.pipeline.watch import FULL_MARK
 from tests.crash.site import PlayedSource
 from tests.pipeline.conftest import Servers
 
@@ -183,6 +184,48 @@ async def test_a_wipe_right_after_another_loss_is_told_too(servers: Servers) -> 
         "its server was started again",
         "the frontier was new or had lost its content",
     ]
+
+
+class Unreachable(Damaged):
+    """A frontier that does not answer as long as it says so; its server goes on all the time, and loses nothing."""
+
+    async def damaged(self) -> str:
+        if await super().damaged():
+            raise TransientError("no answer")
+        return ""
+
+
+async def test_what_could_not_be_offered_in_an_outage_is_offered_at_its_end_and_not_after_the_grace(
+    servers: Servers,
+) -> None:
+    await with_items(servers)
+    ((key, generation, _), *_) = await servers.frontier.keys()
+    await servers.frontier.drop([(key, generation)])
+    frontier: Any = Unreachable(servers.frontier, "", "away")
+    reconciler = Reconciler(servers.ledger, frontier, grace_ms=60_000)
+    await reconciler.look()
+    with pytest.raises(TransientError):
+        await reconciler.look()
+    assert await servers.frontier.known([key]) == [None]
+    await reconciler.look()
+    assert await servers.frontier.known([key]) == [generation]
+    assert await lost_events(servers) == []
+
+
+async def test_what_a_full_frontier_refused_is_offered_when_it_has_room(servers: Servers) -> None:
+    await with_items(servers)
+    ((key, generation, _), *_) = await servers.frontier.keys()
+    await servers.frontier.drop([(key, generation)])
+    reconciler = Reconciler(servers.ledger, servers.frontier, grace_ms=60_000)
+    await servers.ledger.cursor(FULL_MARK, 1)
+    await reconciler.look()
+    assert await servers.frontier.known([key]) == [None]
+    await servers.ledger.cursor(FULL_MARK, 0)
+    await reconciler.look()
+    assert await servers.frontier.known([key]) == [generation]
+    await servers.frontier.drop([(key, generation)])
+    await reconciler.look()
+    assert await servers.frontier.known([key]) == [None], "what is young is on its way, as ever"
 
 
 async def test_a_restart_that_lost_nothing_is_no_event(servers: Servers) -> None:

@@ -10,7 +10,9 @@ import logging
 
 from msgspec import Struct
 
+from fyke.errors import TransientError
 from fyke.pipeline.refill import BATCH, MARK, Prepare, Refill, offer_missing
+from fyke.pipeline.watch import FULL_MARK
 from fyke.ports import Frontier, Ledger
 
 log = logging.getLogger("fyke.reconciler")
@@ -33,11 +35,20 @@ class Reconciler:
         self._ledger, self._frontier, self._grace = ledger, frontier, grace_ms
         self._refill = Refill(ledger, frontier, prepare)
         self._lost, self._noticed_at, self._marked_at = "", 0, 0
+        self._away = self._full = self._back = False
 
     async def look(self) -> None:
-        """Sweep at once where something was found lost, or is not filled."""
-        await self._notice()
-        if self._lost or await self._left():
+        """Sweep at once where something was found lost, is not filled, or could not be offered for a while."""
+        try:
+            await self._notice()
+            full = bool(await self._ledger.cursor(FULL_MARK))
+        except TransientError:
+            self._away = True
+            raise
+        # What was to be offered meanwhile waits in the ledger, and is no younger for that.
+        self._back |= self._away or (self._full and not full)
+        self._away, self._full = False, full
+        if self._lost or self._back or await self._left():
             await self.run_once()
 
     async def _left(self) -> bool:
@@ -63,10 +74,12 @@ class Reconciler:
         """
         filled = await self._refill.finish()
         if filled is not None:
+            self._back = False
             return Reconciled(filled, 0)
         await self._revisit()
         await self._notice()
-        offered = await self._offer_missing(0 if self._lost else self._grace)
+        offered = await self._offer_missing(0 if self._lost or self._back else self._grace)
+        self._back = False
         if self._lost:
             text = f"{self._lost}; {offered} task(s) were offered again"
             if offered:

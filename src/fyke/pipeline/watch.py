@@ -78,7 +78,7 @@ class Watch:
             text = f"{FULL}: nothing new is offered until it has room, and nothing is lost; {FULL_HINT}"
             await self._note_memory(Event("frontier_full", text, group="full", at=now), 1)
         elif share < ROOM_AGAIN and told:
-            text = "the frontier's memory has room again: what waited in the ledger is offered"
+            text = "the frontier's memory has room again: what waited in the ledger is offered now"
             await self._note_memory(Event("frontier_full", text, group="room", at=now), 0)
 
     async def _note_memory(self, event: Event, mark: int) -> None:
