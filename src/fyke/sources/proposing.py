@@ -111,6 +111,7 @@ class _Draft:
     pages: dict[str, Any] | None = None
     remarks: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    whole: bool = False  # it is walked to its end
 
 
 def _zone(document: Document) -> str:
@@ -263,7 +264,16 @@ def _made(draft: _Draft, response: Response, asked: Asked) -> Proposal | None:
     # An index of sitemaps has parts to follow and no entries of its own.
     if page.outcome is not Outcome.OK or not (page.entries or (draft.kind == "sitemap" and page.next is not None)):
         return None
+    if draft.pages is not None and not draft.whole and _oldest_first(page):
+        draft.whole = True
+        draft.notes.append("the oldest stand first: every page is read each time, for what is new is on the last one")
+        return _made(draft, response, asked)
     return Proposal(draft.kind, asked.url, text, source, page, draft.notes)
+
+
+def _oldest_first(page: ListPage) -> bool:
+    times = [str(entry.fields["published"]) for entry in page.entries if entry.fields.get("published")]
+    return len(times) == len(page.entries) and times == sorted(times) and times[0] < times[-1]
 
 
 def _data(draft: _Draft, document: Document, asked: Asked) -> dict[str, Any]:
@@ -279,8 +289,8 @@ def _data(draft: _Draft, document: Document, asked: Asked) -> dict[str, Any]:
     if draft.pages is not None:
         listing["pages"] = draft.pages
     listing |= {"rows": draft.rows, "fields": draft.fields}
-    if draft.kind == "sitemap":
-        # Nothing says that what is new stands first: a known address would end the walk before it.
+    if draft.kind == "sitemap" or draft.whole:
+        # Nothing says that what is new stands first: a known row would end the walk before it.
         listing = {"order": "none", **listing, "connect": "all"}
     else:
         listing["connect"] = {"known": max(1, min(draft.count, MOST_KNOWN)) if draft.pages is not None else 1}

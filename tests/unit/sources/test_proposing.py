@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,14 @@ def test_a_sitemap_is_walked_to_its_end_for_what_is_new_may_stand_anywhere() -> 
     found = first(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>')
     assert found.source.connect.all
     assert [entry.key for entry in found.page.entries] == [f"https://www.example.org/{n}.html" for n in range(1, 9)]
+
+
+@pytest.mark.parametrize(("days", "whole"), [(range(1, 9), True), (range(8, 0, -1), False), ([5] * 8, False)])
+def test_a_list_with_its_oldest_rows_first_is_walked_to_its_end(days: Sequence[int], whole: bool) -> None:
+    answer = [{"id": n, "title": f"Notice {n}", "date": f"2026-03-{day:02d}"} for n, day in enumerate(days)]
+    found = first(json.dumps(answer), "https://api.example.org/v1/list?page=1")
+    assert found.source.connect.all is whole
+    assert any("oldest stand first" in note for note in found.notes) is whole
 
 
 def test_a_form_that_was_asked_with_is_asked_again_with_the_page_in_it() -> None:
