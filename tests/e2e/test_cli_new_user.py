@@ -134,6 +134,7 @@ def test_new_reads_a_saved_page_and_asks_nobody(fyke: Fyke) -> None:
     assert [entry["key"] for entry in found["proposals"][0]["entries"]] == ["0", "1", "2", "3", "4"]
     Path("empty.html").write_text("<p>Nothing</p>", encoding="utf-8")
     assert "network view" in fyke("new", "https://no-such-host.invalid/", "--page", "empty.html", code=1)
+    assert "is not a public address; --private allows it" in fyke("new", "http://127.0.0.1:9/", code=1)
     for arguments, part in (
         (("new", "example.org"), "is no address"),
         (("new", "https://e.org/", "--page", "page.html", "--take", "4"), "there is no proposal 4"),

@@ -13,6 +13,7 @@ from fyke.cli.output import plain, print_json, say, shortened, table
 from fyke.cli.try_ import saved_response
 from fyke.cli.verb import one_verb, verb
 from fyke.errors import FetchFailed, UsageError
+from fyke.fetchers.guard import MEANT
 from fyke.pipeline.requests import judge
 from fyke.settings import Loaded
 from fyke.sources.loader import SUFFIXES
@@ -63,7 +64,9 @@ async def new(
         if as_json:
             print_json({"outcome": error.outcome, "reason": error.reason, "proposals": []})
         else:
-            say(f"{url}: {error.outcome}: {plain(error.reason)}")
+            # Here is no source yet that could say so.
+            reason = error.reason.replace(MEANT, "--private allows it")
+            say(f"{url}: {error.outcome}: {plain(reason)}")
         return 1
     if take > max(1, len(found)):
         raise UsageError(f"there is no proposal {take}", field="--take", hint=f"there are {len(found)}")

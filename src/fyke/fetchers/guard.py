@@ -20,6 +20,7 @@ from yarl import URL
 from fyke.errors import FetchFailed
 from fyke.model import Outcome
 
+MEANT: Final = "a source that means it says fetch: {private_addresses: allow}"
 HOSTS_REMEMBERED: Final = 4_096  # that may be asked, as they are written
 
 Address = IPv4Address | IPv6Address
@@ -182,11 +183,7 @@ def refused_name(host: str, *, never: bool = False) -> FetchFailed:
 
 
 def _refused(host: str, why: str, *, never: bool = False) -> FetchFailed:
-    way = (
-        "it is not asked, also with fetch: {private_addresses: allow}"
-        if never
-        else "a source that means it says fetch: {private_addresses: allow}"
-    )
+    way = "it is not asked, also with fetch: {private_addresses: allow}" if never else MEANT
     return FetchFailed(Outcome.POLICY, f"{host} {why}; {way}", evidence={"host": host})
 
 

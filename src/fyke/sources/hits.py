@@ -126,4 +126,8 @@ def _shown(spec: Mapping[str, Any]) -> str:
         return ""
     if kinds[0] == "first_of":
         return f"first of {len(spec['first_of'])}"
-    return " ".join(f"{name} {spec[name] if isinstance(spec[name], str) else json.dumps(spec[name])}" for name in kinds)
+    parts = {name: spec[name] for name in kinds}
+    return " ".join(
+        f"{name} {part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)}"
+        for name, part in parts.items()
+    )

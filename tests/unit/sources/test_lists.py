@@ -3,7 +3,8 @@
 import pytest
 
 from fyke.model import Outcome
-from tests.unit.sources.making import LISTED, entries, made, read
+from fyke.sources.hits import list_hits
+from tests.unit.sources.making import LISTED, entries, made, read, response
 
 PAGE = """<html><body><ul class="list">
 <li><a href="/news/12.html" title="A whole title">A whole ti...</a> <span>2025-06-27</span></li>
@@ -22,6 +23,12 @@ def test_rows_become_entries_in_the_page_s_order() -> None:
         (1, "11", "Another ti..."),
     ]
     assert (page.outcome, page.blank, page.next, page.last_by_hint) == (Outcome.OK, False, None, None)
+
+
+def test_a_selector_is_shown_in_the_characters_that_the_file_has() -> None:
+    source = made(LISTED.replace("    title:", "    buyer: {label: [采购单位, 采购人]}\n    title:", 1))
+    shown = [hit.selector for hit in list_hits(source, source.listings()[0], response(PAGE)).fields]
+    assert 'label ["采购单位", "采购人"]' in shown
 
 
 def test_a_missing_container_is_a_misfit_and_never_no_news() -> None:
