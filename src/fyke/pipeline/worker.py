@@ -26,6 +26,7 @@ from fyke.pipeline.requests import Sender
 from fyke.pipeline.shelf import SourceShelf
 from fyke.pipeline.slots import Slots
 from fyke.pipeline.stages import Stages
+from fyke.pipeline.suspects import Suspects
 from fyke.policy.outcome import Limits
 from fyke.ports import Clock, KnownFilter, Ledger, Source
 
@@ -80,7 +81,7 @@ class Worker:
             enough=config.slots,
         )
         self._stop, self._slots = asyncio.Event(), Slots(config.slots)
-        self._suspects, self._attempts = asyncio.Lock(), limits.attempts
+        self._suspects = Suspects(limits.attempts, self._committer.written)
         self._away = 0
         self._heart = Heart(config, ledger, clock, self._hand, self._committer, stages)
 
@@ -267,14 +268,8 @@ class Worker:
             await self._frontier.ack([delivery])
             self._hand.drop(delivery)
             return
-        if delivery.starts > due.attempts and delivery.starts + 1 >= self._attempts:
-            # One start of it ended with a death, this is its last: such tasks go one after the other, each until its
-            # result is written, so that the one that kills workers takes none along that only was beside it.
-            async with self._suspects:
-                await self._collect(delivery, due, source)
-                await self._committer.written(delivery)
-            return
-        await self._collect(delivery, due, source)
+        async with self._suspects.place(delivery, due.attempts):
+            await self._collect(delivery, due, source)
 
     async def _collect(self, delivery: Delivery, due: DueItem, source: Source) -> None:
         began = self._clock.now()
