@@ -81,7 +81,8 @@ async def test_workers_of_one_supervisor_that_are_killed_each_second_lose_nothin
         assert await within(20, supervisor) == 0, shop.said()
         assert running(shop.workers()) == []
         assert shop.broken(items) == []
-        assert sum(shop.detail_hits().values()) - items <= kills * slots
+        # In hand is what it was fetching, and as many results that were not committed yet.
+        assert sum(shop.detail_hits().values()) - items <= kills * 2 * slots
         assert shop.count("event WHERE kind = 'worker_died'") >= 1
 
 

@@ -107,7 +107,8 @@ async def test_outages_of_both_servers_and_a_wipe_end_no_process_and_lose_nothin
     await all_told_to_stop(town)
     hits = Counter(town.detail_hits())
     assert len(hits) == items
-    assert sum(hits.values()) - items <= faults * slots, hits.most_common(10)
+    # In hand is what is being fetched, and as many results that are not committed yet.
+    assert sum(hits.values()) - items <= faults * 2 * slots, hits.most_common(10)
     await check_balance(town, items)
 
 
