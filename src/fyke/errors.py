@@ -103,3 +103,10 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     """The hint for a misspelt name, or None where nothing is near: ``did you mean 'connect'?``"""
     found = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
     return f"did you mean '{found[0]}'?" if found else None
+
+
+def there_are(names: Iterable[str], most: int = 10) -> str:
+    """The hint where nothing is near: the first names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return f"there are {', '.join(listed[:most])}{more}"

@@ -15,7 +15,7 @@ import typer
 from fyke import __version__
 from fyke.cli import VERBS, app, run
 from fyke.cli.lab import SITE_HELP
-from fyke.errors import TransientError, UsageError
+from fyke.errors import TransientError, UsageError, there_are
 from fyke.lab.truth import SiteConfig
 from scripts.reference import FOLDER, PAGES
 
@@ -206,3 +206,8 @@ def test_each_fault_of_the_site_has_its_flag(capsys: pytest.CaptureFixture[str])
     assert set(SITE_HELP) == set(SiteConfig.__dataclass_fields__)
     out = told(capsys, "lab", "site", "-h")[1]
     assert [name for name in SITE_HELP if f"--{name.replace('_', '-')}" not in out] == []
+
+
+def test_a_hint_with_many_names_says_how_many_more_there_are() -> None:
+    assert there_are([f"s{n}" for n in range(12)]).endswith("s8, s9 and 2 more")
+    assert there_are(["a", "b"]) == "there are a, b"

@@ -9,7 +9,7 @@ from msgspec import Struct
 from fyke.app.run import Progress, make_shelf, run_once_here
 from fyke.app.sources import configure_lanes
 from fyke.app.stores import Stores
-from fyke.errors import TransientError, UsageError, nearest
+from fyke.errors import TransientError, UsageError, nearest, there_are
 from fyke.model import Listing, OpenedRun
 from fyke.pipeline.filling import close_whole, open_windows, plan_holes, windows_of
 from fyke.pipeline.once import OnceReport
@@ -98,7 +98,7 @@ async def _mains(ledger: Ledger, source: Source) -> dict[str, Listing]:
 
 def _named(name: str, mains: dict[str, Listing]) -> Listing:
     if name not in mains:
-        hint = nearest(name, mains) or f"there are {', '.join(sorted(mains)[:10])}"
+        hint = nearest(name, mains) or there_are(sorted(mains))
         raise UsageError(f"there is no listing '{name}'", field="--listing", hint=hint)
     return mains[name]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fyke.app.stores import Stores
-from fyke.errors import UsageError, nearest
+from fyke.errors import UsageError, nearest, there_are
 from fyke.model import Entry, LanePolicy, ResolvedSource, SourceRow
 from fyke.policy.attaching import attached_source
 from fyke.policy.identity import fields_read_otherwise, fingerprint
@@ -210,7 +210,7 @@ def _in_folder(folder: Path, name: str, loaded: list[Loaded], faults: list[Usage
         if fault.file and name in (Path(fault.file).stem, fault.file):
             raise fault
     ids = [one.source.resolved.id for one in loaded]
-    hint = nearest(name, ids) or (f"there are {', '.join(ids[:10])}" if ids else "there is none")
+    hint = nearest(name, ids) or (there_are(ids) if ids else "there is none")
     raise UsageError(f"there is no source {name!r} in {folder}", hint=hint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fyke.errors import UsageError, nearest
+from fyke.errors import UsageError, nearest, there_are
 from fyke.model import DeadFilter, SourceRow
 from fyke.policy.identity import key_of
 from fyke.ports import Ledger
@@ -17,7 +17,7 @@ async def applied_source(ledger: Ledger, source_id: str) -> SourceRow:
     rows = {row.source.id: row for row in await ledger.sources(removed=True)}
     if source_id in rows:
         return rows[source_id]
-    hint = nearest(source_id, rows) or (f"there are {', '.join(sorted(rows)[:10])}" if rows else "none was applied yet")
+    hint = nearest(source_id, rows) or (there_are(sorted(rows)) if rows else "none was applied yet")
     raise UsageError(f"the ledger has no source {source_id!r}", hint=hint)
 
 
@@ -50,7 +50,7 @@ async def no_such_item(ledger: Ledger, scope: str, key: str) -> UsageError:
     """The error for an item that is not there, with what is near."""
     scopes, keys = await ledger.near_keys(scope, key)
     if scope not in scopes:
-        hint = nearest(scope, scopes) or (f"there are {', '.join(scopes[:10])}" if scopes else "the ledger is empty")
+        hint = nearest(scope, scopes) or (there_are(scopes) if scopes else "the ledger is empty")
         return UsageError(f"there is no scope {scope!r}", hint=hint)
     near = nearest(key, keys) or (f"near are {', '.join(keys[:5])}" if keys else None)
     return UsageError(f"scope {scope!r} has no item {key!r}", hint=near)

@@ -12,7 +12,7 @@ from fyke.app.trial import open_trial
 from fyke.cli.flags import Json
 from fyke.cli.output import plain, print_json, say
 from fyke.cli.verb import one_verb, verb
-from fyke.errors import FetchFailed, UsageError, nearest
+from fyke.errors import FetchFailed, UsageError, nearest, there_are
 from fyke.lab.recording import record as record_pages
 from fyke.settings import Loaded
 from fyke.sources.loader import Loaded as LoadedSource
@@ -43,7 +43,7 @@ async def record(
     # Lists that the site names are known once it was asked.
     discovers = any(each.discovers for each in one.source.listings())
     if listing is not None and listing not in names and not discovers:
-        hint = nearest(listing, names) or f"there are {', '.join(names[:10])}"
+        hint = nearest(listing, names) or there_are(names)
         raise UsageError(f"there is no listing {listing!r}", hint=hint)
     place = folder or pages_folder(one)
     async with open_trial(loaded.settings, one.source) as trial:
