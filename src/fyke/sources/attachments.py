@@ -91,7 +91,8 @@ class Attachments:
         found: dict[str, Fields] = {}
         for address, name in self._links(context):
             url = absolute_url(address, context)
-            if url is None:
+            # A place on the page itself is no file of it.
+            if url is None or address.strip().startswith("#"):
                 continue
             url = url.partition("#")[0]
             if self.match is not None and not self._fits(url):

@@ -156,6 +156,15 @@ def test_files_that_a_page_names_are_found_once_with_their_names() -> None:
     ]
 
 
+def test_a_place_on_the_page_itself_is_no_file_of_it() -> None:
+    source = detailed("""
+  attachments: {css: "#content a"}
+""")
+    page = "<h1>t</h1><div id=content><a href=' #top'>up</a><a href=#>x</a><a href='/a.pdf#p2'>a</a></div>"
+    found = source.read_detail(0, response(page), {"id": "1"})
+    assert [one["url"] for one in found.attachments] == ["https://site.example/a.pdf"]
+
+
 def test_a_page_that_does_not_fit_names_no_files() -> None:
     found = with_files().read_detail(0, response("<div id=content><a href=/a.pdf>x</a></div>"), {"id": "1"})
     assert (found.outcome, found.attachments) == (Outcome.MISFIT, [])
