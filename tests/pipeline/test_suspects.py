@@ -61,12 +61,22 @@ async def test_suspects_with_starts_left_and_tasks_without_a_death_go_on_beside_
     assert floor.met == pairs("zf", "zg", "fg")
 
 
-async def test_starts_that_ended_with_an_outcome_make_no_suspect() -> None:
+async def test_starts_that_ended_with_an_outcome_make_no_suspect_but_the_last_one_has_none_beside_it() -> None:
+    for starts, met in ((1, pairs("ab", "as", "bs")), (2, pairs("ab"))):
+        floor = Floor()
+        works = [floor.work("a", 1, starts, starts), floor.work("b", 2, starts, starts), floor.work("s", 3, 1)]
+        going = [asyncio.create_task(work) for work in works]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        floor.go.set()
+        await asyncio.gather(*going)
+        assert floor.met == met
+
+
+async def test_where_each_task_has_one_start_all_go_on_beside_each_other() -> None:
     floor = Floor()
-    going = [asyncio.create_task(floor.work(name, ref, 2, spent=2)) for name, ref in (("a", 1), ("b", 2))]
-    await asyncio.sleep(0)
-    floor.go.set()
-    await asyncio.gather(*going)
+    floor.suspects = Suspects(1, floor.written)
+    await floor.play(("a", 1, 0), ("b", 2, 0))
     assert floor.met == pairs("ab")
 
 

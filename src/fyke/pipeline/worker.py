@@ -129,14 +129,16 @@ class Worker:
 
     async def _lease_loop(self) -> None:
         while not self._stop.is_set():
-            if self._slots.free <= 0 or self._committer.full or self._committer.parked:
+            full = len(self._hand) >= 2 * self.config.slots or self._committer.full
+            if self._slots.free <= 0 or full or self._committer.parked:
                 await self._slots.wait(1.0)
                 continue
             few = self._slots.few
             if self._slots.free < few:
                 # Slots come free in bursts: a lease for several costs as much as one for one.
                 await self._slots.wait(GATHER_S, few)
-            asked = min(self._slots.free, MOST_LEASED)
+            # Results that wait for their commit are in hand, too: what a death costs is at most twice the slots.
+            asked = min(self._slots.free, 2 * self.config.slots - len(self._hand), MOST_LEASED)
             try:
                 leased = await self._frontier.lease(
                     asked, self.config.lease, worker=self.config.name, pool=self.config.pool
