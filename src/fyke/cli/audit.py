@@ -43,7 +43,7 @@ async def audit(
     else:
         _show(report, mended)
         if desk.away:
-            say(f"The frontier is not reachable ({desk.away}): what is unqueued, and tasks of unknown items, unknown.")
+            say(f"The frontier is not reachable ({desk.away}): what is unqueued is not known.")
             if repair:
                 say("Its part of the repair waits: the reconciler does it when the frontier is back.")
     waits = repair and bool(desk.away)
