@@ -70,6 +70,8 @@ async def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         cwd=tmp_path,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
+        # Whoever runs the tests in the background has them ignore Ctrl-C, and their children, too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stderr
     async with asyncio.timeout(60):
