@@ -27,7 +27,7 @@ def checked(text: str, name: str) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.parametrize("kind", ["exact", "bloom"])
+@pytest.mark.parametrize("kind", ["exact", pytest.param("bloom", marks=pytest.mark.crash_long)])
 async def test_walks_with_a_known_filter_list_and_store_each_item_once(
     tmp_path: Path, fresh_redis: Callable[..., str], kind: str
 ) -> None:

@@ -49,6 +49,7 @@ async def test_without_kills_each_of_the_shared_ways_stores_each_item_once() -> 
     assert all(one.finished and one.per_second > 0 for one in found)
 
 
+@pytest.mark.crash_long
 @pytest.mark.usefixtures("with_servers")
 async def test_kills_cost_fyke_no_row_and_no_item() -> None:
     plain, killed = await played("fyke-redis", items=40, kills=1.0, latency_ms=80)

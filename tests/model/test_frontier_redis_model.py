@@ -76,7 +76,7 @@ class RedisFrontierMachine(FrontierMachine):
         self.server.close()
 
 
-@pytest.mark.parametrize("flavour", ["valkey-9", "redis-6.2"])
+@pytest.mark.parametrize("flavour", ["valkey-9", pytest.param("redis-6.2", marks=pytest.mark.crash_long)])
 def test_the_redis_frontier_is_the_model(fresh_redis: Callable[..., str], flavour: str) -> None:
     class Machine(RedisFrontierMachine):
         url = fresh_redis(flavour)

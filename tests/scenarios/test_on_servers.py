@@ -13,9 +13,12 @@ import pytest
 from fyke.lab.site import RunningSite, SiteConfig, serve_site
 from tests.scenarios import storing, watching
 from tests.scenarios.collecting import Collecting
-from tests.scenarios.pairs import PAIRS, Addresses
+from tests.scenarios.pairs import PAIRS, QUICK, Addresses
 
 Here = Callable[..., Collecting]
+on_the_first_pair = pytest.mark.parametrize(
+    "here", [pytest.param(pair, marks=QUICK[pair]) for pair in PAIRS], indirect=True
+)
 
 
 @pytest.fixture(params=PAIRS)
@@ -54,11 +57,13 @@ async def test_the_second_run_reads_the_list_and_fetches_only_what_is_new_or_cha
         await storing.second_run(site, here(site))
 
 
+@on_the_first_pair
 async def test_eight_writers_of_two_thousand_shared_keys_write_each_once(here: Here) -> None:
     async with await serve_site(SiteConfig(items=1)) as site:
         await storing.eight_writers(here(site))
 
 
+@on_the_first_pair
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
 async def test_what_was_in_hand_and_in_the_buffer_at_a_kill_ends_as_rows(here: Here) -> None:
     """SCENARIOS 17: killed amid the work, three times; each item is a row, and only what was in hand came again."""
