@@ -107,6 +107,20 @@ class TestSqlFrontier(FrontierContract):
         assert await frontier.permit(first, "slow", 5_000) == 1_400
         assert await frontier.permit(first, "slow", 1_000) > 1_000
 
+    async def test_a_hold_keeps_its_length_where_the_clock_is_set_before_its_write_has_its_turn(
+        self, harness: SqlHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        frontier = await harness.open()
+        write = SqliteDatabase.write
+
+        async def later(database: SqliteDatabase, call: Any, *, durable: bool = True) -> Any:
+            harness.step(-59 * 60_000)
+            return await write(database, call, durable=durable)
+
+        monkeypatch.setattr(SqliteDatabase, "write", later)
+        await frontier.hold("held", harness.now() + 2_000, "Retry-After")
+        assert await frontier.held("held") == 2_000
+
     async def test_an_idle_frontier_writes_nothing(self, harness: SqlHarness) -> None:
         frontier = await harness.open()
         await frontier.configure([LanePolicy("slow", 60_000, 0, 2)])

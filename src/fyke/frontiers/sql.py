@@ -217,7 +217,7 @@ class SqlFrontier:
         self._watch.pause()
 
     async def hold(self, lane: str, until: int, reason: str) -> None:
-        await self._write(lambda connection, now: lanes.hold(connection, now, lane, until, reason))
+        await self._write(_Granted(self._clock).hold(lane, until, reason))
 
     async def held(self, lane: str) -> int:
         row = await self._db.read(lambda connection: connection.execute(sql.HELD, (lane,)).fetchone())
@@ -314,6 +314,15 @@ class _Granted:
     def now(self) -> int:
         self._at = self._clock.monotonic()
         return self._clock.now()
+
+    def hold(self, lane: str, until: int, reason: str) -> Callable[[Connection, int], None]:
+        """A hold as it is written: its length counts, for the clock may be set before the write has its turn."""
+        length = until - self._clock.now()
+
+        def call(connection: Connection, now: int) -> None:
+            lanes.hold(connection, now, lane, now + self.left(length) if until else 0, reason)
+
+        return call
 
     def left(self, wait_ms: int) -> int:
         return max(0, wait_ms - round((self._clock.monotonic() - self._at) * 1000))

@@ -125,7 +125,9 @@ class CalendarContract:
 
     async def test_an_item_whose_calendar_is_over_is_not_planned(self, book: Book) -> None:
         await self.store(book, "a")
-        assert await book.ledger.plan_visits("gov", lambda _: None) is None
+        after: int | None = 0
+        while after is not None:
+            after = await book.ledger.plan_visits("gov", lambda _: None, after=after)
         assert (await book.look("a")).revisit_at is None
 
     async def test_many_due_visits_come_in_batches_and_none_twice(self, book: Book) -> None:
